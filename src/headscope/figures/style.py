@@ -1,0 +1,118 @@
+"""How headscope's figures look, and how they are written."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from headscope.errors import HeadscopeError
+
+# Zero is white, similarity darkens towards violet, dissimilarity stays a light blue: readable in grey as well.
+SIMILARITY = LinearSegmentedColormap.from_list(
+    "headscope",
+    [(0.0, "#7fb8dd"), (0.5, "#ffffff"), (0.62, "#fdc98d"), (0.75, "#e8590c"), (0.88, "#6a1b7d"), (1.0, "#16002e")],
+    N=512,
+)
+ATTENTION = LinearSegmentedColormap.from_list("attention", ["#ffffff", "#74c476", "#00441b"], N=256)
+MASK = "#0072b2"
+BOUNDARY = "#555555"
+FORMATS = ("svg", "pdf", "png")
+# Tried in turn for each character, where installed: tokens come in every script.
+FONTS = (
+    "DejaVu Sans",
+    "Noto Sans",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Symbola",
+    "Unifont",
+)
+
+
+class Picture(Figure):
+    """A figure that shows itself in a notebook, and that knows its caption; it never touches pyplot's state."""
+
+    caption = ""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        _write(self, buffer, "png", dpi=100)
+        return buffer.getvalue()
+
+    def save(self, file: str | Path) -> Path:
+        """Write as SVG, PDF or PNG, by the file's ending."""
+        file = Path(file)
+        kind = file.suffix.lstrip(".").lower()
+        if kind not in FORMATS:
+            raise HeadscopeError(f"{file.name!r} is no figure format", f"end the name in .{', .'.join(FORMATS)}")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _write(self, file, kind, dpi=160)
+        except OSError as error:
+            raise HeadscopeError(
+                f"{str(file)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
+            ) from error
+        return file
+
+
+def _write(figure: Figure, target: Any, kind: str, dpi: int) -> None:
+    import matplotlib
+
+    # Text stays text in vector formats: it can be searched, and a reader's own fonts fill in missing scripts.
+    with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(target, format=kind, dpi=dpi, metadata={"Creator": "headscope"} if kind == "pdf" else None)
+
+
+def picture(width: float, height: float, title: str) -> Picture:
+    """An empty figure in headscope's style, its title at the top left."""
+    figure = Picture(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    return figure
+
+
+def caption(figure: Picture, *lines: str) -> None:
+    """Say under the figure what it shows; empty lines are left out."""
+    said = [line for line in lines if line]
+    figure.caption = "; ".join(said)
+    figure.supxlabel("\n".join(said), fontsize=8, x=0.01, ha="left", parse_math=False)
+
+
+def scale_bar(figure: Picture, image: Any, axes: Any, label: str) -> None:
+    """A slim colour bar."""
+    bar = figure.colorbar(image, ax=axes, shrink=0.5, pad=0.01, aspect=35, fraction=0.03)
+    bar.set_label(label, fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+
+
+def fonts() -> list[str]:
+    """The fonts of FONTS that this machine has."""
+    have = {font.name for font in font_manager.fontManager.ttflist}
+    return [name for name in FONTS if name in have]
+
+
+def shorten(label: str, longest: int = 18) -> str:
+    """A label that fits on an axis.
+
+    >>> shorten("a" * 40)
+    'aaaaaaaaaaaaaaaaa…'
+    """
+    return label if len(label) <= longest else label[: longest - 1] + "…"
+
+
+def symmetric_limit(values: Any, counting: Any) -> float:
+    """The largest |value| among the pairs of tokens that count; 1 where there is none."""
+    inner = np.abs(values[np.ix_(counting, counting)])
+    largest = float(inner.max(initial=0))
+    return largest or 1.0

@@ -1,0 +1,6 @@
+"""One text, every head: what `model.inspect` returns."""
+
+from headscope.inspection.core import Inspection, inspect
+from headscope.inspection.tables import FocalToken
+
+__all__ = ["FocalToken", "Inspection", "inspect"]

@@ -1,0 +1,129 @@
+"""One window through a model: outputs and attention of the chosen stack, in preallocated arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from headscope.errors import HeadscopeError
+from headscope.measures.attention import even_received
+from headscope.models.forward import collate, forward, pad_token, start_token
+from headscope.tap import LayerHeads, tap
+from headscope.windows import Window, shifted_window, window, window_from_ids
+
+if TYPE_CHECKING:
+    from headscope.models.model import Model
+
+SHARE_OF_MEMORY = 0.5  # of what is free: similarity and levels, made later, need as much again
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What one stack's heads read and wrote for one window; `layers` numbers the first dimension of the arrays."""
+
+    stack: str
+    layers: list[int]
+    queries: Window
+    keys: Window  # the encoder's window in cross-attention, else the same as `queries`
+    outputs: NDArray[np.float32]  # (L, H, Tq, d)
+    weights: NDArray[np.float32]  # (L, H, Tq, Tk)
+    even: NDArray[np.float64]  # (L, Tk): what each key would receive if everybody read evenly
+
+    @property
+    def heads(self) -> int:
+        """How many query heads each layer has."""
+        return int(self.outputs.shape[1])
+
+
+def prepare(
+    model: Model,
+    text: str | Sequence[int],
+    pair: str | None,
+    *,
+    stack: str | None,
+    start: int,
+    length: int,
+    language: str,
+) -> tuple[str, Window]:
+    """The stack's name and the window that the model reads."""
+    chosen = model.stack(stack)
+    if length > model.max_length:
+        raise HeadscopeError(
+            f"a window of {length} tokens is too long for {model.name!r}",
+            f"its longest is {model.max_length}; move a shorter one with start=",
+        )
+    causal = chosen.causal and "encoder" not in model.stacks
+    if isinstance(text, str):
+        if pair is not None and not isinstance(pair, str):
+            raise HeadscopeError(f"the pair is a {type(pair).__name__}", "give a second text")
+        return chosen.name, window(
+            text, pair, model.tokenizer, model.template, length=length, start=start, causal=causal, language=language
+        )
+    if not isinstance(text, (Sequence, np.ndarray)) or isinstance(text, (bytes, bytearray)):
+        raise HeadscopeError(f"the text is a {type(text).__name__}", "give a string or a list of token ids")
+    if pair is not None or start:
+        raise HeadscopeError("pair= and start= go with a text, not with token ids", "leave them out")
+    return chosen.name, _from_ids(model, text, causal, language)
+
+
+def _from_ids(model: Model, ids: Sequence[Any], causal: bool, language: str) -> Window:
+    rows = model.network.get_input_embeddings().weight.shape[0]
+    wrong = next((i for i in ids if not isinstance(i, (int, np.integer)) or not 0 <= i < rows), None)
+    if wrong is not None:
+        raise HeadscopeError(f"{wrong!r} is no token id of {model.name!r}", f"ids are 0 to {rows - 1}")
+    if not 0 < len(ids) <= model.max_length:
+        raise HeadscopeError(f"{len(ids)} token ids do not fit the model", f"give 1 to {model.max_length}")
+    return window_from_ids(ids, model.tokenizer, model.template, causal=causal, language=language)
+
+
+def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] | None = None) -> Captured:
+    """Run the window and keep outputs and attention of one stack's layers."""
+    shape = model.stacks[stack]
+    kept = list(range(shape.layers)) if layers is None else sorted(set(layers))
+    if not kept or not set(kept) <= set(range(shape.layers)):
+        raise HeadscopeError(f"layers={sorted(set(kept))}", f"name layers from 0 to {shape.layers - 1}")
+    network = model.network
+    size = len(read)
+    queries = keys = read
+    if stack != "encoder" and "encoder" in model.stacks:
+        queries = shifted_window(read, start_token(network.config), model.tokenizer)
+        keys = read if stack == "cross" else queries
+    _check_memory(len(kept), shape.heads, size)
+    outputs = np.empty((len(kept), shape.heads, size, shape.width), dtype=np.float32)
+    weights = np.empty((len(kept), shape.heads, size, size), dtype=np.float32)
+    even = np.empty((len(kept), size))
+
+    def keep(heads: LayerHeads) -> None:
+        if heads.stack != stack or heads.layer not in kept:
+            return
+        assert heads.weights is not None
+        k = kept.index(heads.layer)
+        outputs[k] = heads.outputs[0].float().cpu().numpy()
+        weights[k] = heads.weights[0].float().cpu().numpy()
+        readable = None if heads.readable is None else heads.readable.cpu()
+        while readable is not None and readable.ndim > 2:  # one window; heads share what may be read
+            readable = readable[0]
+        even[k] = even_received(readable, size, size).numpy()
+
+    batch = collate([read.ids.tolist()], pad_token(network.config), network.device, [read.types.tolist()])
+    with tap(network, keep, weights=True, route=model.report.route):
+        forward(network, batch)
+    if not np.isfinite(outputs).all():
+        raise HeadscopeError(f"{model.name!r} gives NaN or infinite outputs for this text", 'load it in "float32"')
+    return Captured(stack, kept, queries, keys, outputs, weights, even)
+
+
+def _check_memory(layers: int, heads: int, size: int) -> None:
+    need = layers * heads * size * size * 4
+    free = psutil.virtual_memory().available
+    if need > free * SHARE_OF_MEMORY:
+        raise HeadscopeError(
+            f"{layers} layers × {heads} heads × {size}² attention weights take {need / 1e9:.1f} GB, and "
+            f"{free / 1e9:.1f} GB of memory are free",
+            "keep fewer layers with layers=[…], or take a shorter window",
+        )

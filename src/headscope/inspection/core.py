@@ -1,0 +1,358 @@
+"""One text, every head: what `model.inspect` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+
+from headscope.errors import HeadscopeError
+from headscope.inspection.capture import Captured, capture, prepare
+from headscope.inspection.tables import FocalToken, LayerPairs, Options, token_table
+from headscope.measures import attention as attention_
+from headscope.measures import focal as focal_
+from headscope.measures import relations as relations_
+from headscope.measures import similarity as similarity_
+from headscope.windows import Window
+from headscope.windows.window import PUNCTUATION, STOP
+
+if TYPE_CHECKING:
+    from headscope.figures.style import Picture
+    from headscope.models.model import Model
+
+PAIR_COLUMNS = ["i", "j", "token_i", "token_j", "distance", "relation", "similarity", "level"]
+
+
+def inspect(
+    model: Model,
+    text: str | Sequence[int],
+    pair: str | None = None,
+    *,
+    stack: str | None = None,
+    start: int = 0,
+    layers: Collection[int] | None = None,
+    window: int = 128,
+    similarity: str = "dot",
+    scale: str = "max",
+    repeated: str = "token",
+    special: bool = False,
+    language: str = "en",
+) -> Inspection:
+    """Run one text, or a pair of texts, or given token ids, through a model and keep what every head made of it.
+
+    A text longer than `window` tokens is shown through a window that `start` (in tokens of the text) moves. `stack`
+    picks the encoder, decoder or cross-attention of a model with several; `layers` keeps only some layers, for long
+    windows. The other options are METHOD.md's choices.
+
+    >>> import headscope
+    >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
+    >>> seen
+    Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads
+    >>> seen.similarity.sizes
+    Frozen({'layer': 12, 'head': 12, 'i': 14, 'j': 14})
+    """
+    options = Options(window, similarity, scale, repeated, special, language)
+    shown = prepare(model, text, pair, stack=stack, start=start, length=window, language=language)
+    return Inspection(model.name, options, capture(model, *shown, layers=layers))
+
+
+class Inspection:
+    """What every head did with one text. Arrays are labelled; levels and tables follow METHOD.md."""
+
+    def __init__(self, model: str, options: Options, captured: Captured) -> None:
+        self.model, self.options, self.captured = model, options, captured
+
+    def __repr__(self) -> str:
+        size = f"{len(self.captured.layers)} layers × {self.captured.heads} heads"
+        return f"Inspection of {self.shown} with {self.model}: {self.stack}, {size}"
+
+    # ------------------------------------------------------------------ the text
+
+    @property
+    def window(self) -> Window:
+        """The tokens that were similar or not: those that queried."""
+        return self.captured.queries
+
+    @property
+    def stack(self) -> str:
+        """Which attention stack was looked at: encoder, decoder or cross."""
+        return self.captured.stack
+
+    @property
+    def shown(self) -> str:
+        """Which of the text's tokens the window shows, special tokens not counted."""
+        own = int((self.window.part >= 0).sum())
+        return f"tokens {self.window.first} to {self.window.first + own} of {self.window.total}"
+
+    @cached_property
+    def tokens(self) -> pd.DataFrame:
+        """A row per token of the window: token, category, sentence, word, and the characters it stands for."""
+        return token_table(self.window)
+
+    @property
+    def key_tokens(self) -> pd.DataFrame:
+        """The tokens that were read: in cross-attention the encoder's, else the same as `tokens`."""
+        return token_table(self.captured.keys)
+
+    @cached_property
+    def counting(self) -> torch.Tensor:
+        """Which tokens take part in the similarity statistics."""
+        return torch.from_numpy(np.ones(len(self.window), bool) if self.options.special else ~self.window.special)
+
+    # ------------------------------------------------------------------ labelled arrays
+
+    def _labelled(self, values: Any, dims: tuple[str, ...], name: str, meaning: str) -> xr.DataArray:
+        labels = {"query": self.window.labels, "key": self.captured.keys.labels}
+        coords: dict[str, Any] = {"layer": self.captured.layers, "head": np.arange(self.captured.heads)}
+        for dim in dims[2:]:
+            if dim != "feature":
+                who = "key" if dim == "key" else "query"
+                coords |= {dim: np.arange(len(labels[who])), f"{dim}_label": (dim, np.array(labels[who], dtype=object))}
+        return xr.DataArray(values, dims=dims, coords=coords, name=name, attrs={"description": meaning})
+
+    @cached_property
+    def outputs(self) -> xr.DataArray:
+        """O of every head."""
+        return self._labelled(
+            self.captured.outputs,
+            ("layer", "head", "token", "feature"),
+            "outputs",
+            "head outputs O = A·V, before concatenation and output projection",
+        )
+
+    @cached_property
+    def norms(self) -> xr.DataArray:
+        """|O_i| of every token and head."""
+        return self._labelled(
+            np.linalg.norm(self.captured.outputs, axis=-1),
+            ("layer", "head", "token"),
+            "norms",
+            "length of each output vector",
+        )
+
+    @cached_property
+    def attention(self) -> xr.DataArray:
+        """A of every head: row `query` holds the weights with which that token reads the `key` tokens."""
+        return self._labelled(
+            self.captured.weights, ("layer", "head", "query", "key"), "attention", "attention weights A"
+        )
+
+    @cached_property
+    def similarity(self) -> xr.DataArray:
+        """S = O·Oᵀ of every head, its diagonal zero."""
+        matrix = similarity_.similarity(torch.from_numpy(self.captured.outputs), self.options.similarity)
+        return self._labelled(
+            matrix.numpy(),
+            ("layer", "head", "i", "j"),
+            "similarity",
+            f"context similarity matrix S ({self.options.similarity}), zero diagonal",
+        )
+
+    @cached_property
+    def levels(self) -> xr.DataArray:
+        """The level of every pair of tokens that count, symmetric; NaN elsewhere and in flat matrices."""
+        first, second = (place.numpy() for place in self.places)
+        size = len(self.window)
+        values = np.full((len(self.captured.layers), self.captured.heads, size, size), np.nan, dtype=np.float32)
+        for k in range(len(self.captured.layers)):
+            level = self.layer_pairs(k).level.numpy()
+            values[k][:, first, second] = level
+            values[k][:, second, first] = level
+        return self._labelled(
+            values,
+            ("layer", "head", "i", "j"),
+            "levels",
+            f"level of each pair (scale {self.options.scale}); bins are cut in float64",
+        )
+
+    # ------------------------------------------------------------------ pairs
+
+    @cached_property
+    def places(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The positions i < j of all pairs."""
+        return similarity_.pair_places(self.counting)
+
+    @cached_property
+    def relations(self) -> torch.Tensor:
+        """The relation of each pair, as an index into METHOD's list."""
+        window = self.window
+        ids = window.ids
+        if self.options.repeated == "word":
+            numbers: dict[str, int] = {"": -1}
+            ids = np.array([numbers.setdefault(word, len(numbers)) for word in window.words])
+        category = torch.from_numpy(window.category)
+        return relations_.relations(
+            *self.places,
+            word=torch.from_numpy(window.word),
+            stop=category == STOP,
+            punctuation=category == PUNCTUATION,
+            sentence=torch.from_numpy(window.sentence),
+            same=torch.from_numpy(ids),
+        )
+
+    @cached_property
+    def _same(self) -> torch.Tensor:
+        return focal_.by_first_place(torch.from_numpy(self.window.ids), self.counting)
+
+    @lru_cache(maxsize=1)  # noqa: B019 - one layer at a time is held, and dies with the inspection's last use
+    def layer_pairs(self, k: int) -> LayerPairs:
+        """S, level and bin of every pair of the k-th kept layer."""
+        outputs = torch.from_numpy(self.captured.outputs[k])  # (H, T, d)
+        first, second = self.places
+        value = similarity_.similarity(outputs, self.options.similarity)[:, first, second]  # (H, P)
+        level, flat = similarity_.levels(value, self.options.scale)
+        return LayerPairs(value, level, similarity_.bins(level), flat)
+
+    def check_head(self, layer: int, head: int) -> tuple[int, int]:
+        """The place of a layer and head in the arrays, or an error that says which there are."""
+        if layer not in self.captured.layers:
+            raise HeadscopeError(f"there is no layer {layer}", f"layers are {_range(self.captured.layers)}, from 0")
+        if not 0 <= head < self.captured.heads:
+            raise HeadscopeError(f"there is no head {head}", f"heads are 0 to {self.captured.heads - 1}")
+        return self.captured.layers.index(layer), head
+
+    def high_pairs(self, layer: int, head: int, tau: float = 0.5) -> pd.DataFrame:
+        """The pairs whose level is at least τ, strongest first, with how their tokens are related."""
+        k, h = self.check_head(layer, head)
+        pairs = self.layer_pairs(k)
+        found = np.flatnonzero((pairs.bin[h] >= similarity_.first_high_bin(tau)).numpy())
+        found = found[np.argsort(-pairs.value[h].numpy()[found], kind="stable")]
+        i, j = (place.numpy()[found] for place in self.places)
+        labels = np.array(self.window.labels, dtype=object)
+        names = np.array(relations_.RELATIONS, dtype=object)[self.relations.numpy()[found]]
+        columns = (
+            i,
+            j,
+            labels[i],
+            labels[j],
+            j - i,
+            names,
+            pairs.value[h].numpy()[found],
+            pairs.level[h].numpy()[found],
+        )
+        return pd.DataFrame(dict(zip(PAIR_COLUMNS, columns, strict=True)))
+
+    def focal_token(self, layer: int, head: int, tau: float = 0.5) -> FocalToken | None:
+        """The head's focal token at τ; None where it has no high pair."""
+        k, h = self.check_head(layer, head)
+        return self.focal_tokens(k, tau)[h]
+
+    def focal_tokens(self, k: int, tau: float) -> list[FocalToken | None]:
+        """The focal token of each head of the k-th kept layer."""
+        high = self.layer_pairs(k).bin >= similarity_.first_high_bin(tau)  # (H, P)
+        numbers, shares = focal_.focal(high, *self.places, self._same)
+        counts = high.sum(1)
+        found: list[FocalToken | None] = []
+        for number, share, count in zip(numbers.tolist(), shares.tolist(), counts.tolist(), strict=True):
+            place = int((self._same == number).nonzero()[0, 0]) if number >= 0 else -1
+            token = FocalToken(self.window.labels[place], int(self.window.ids[place]), share, count)
+            found.append(token if number >= 0 else None)
+        return found
+
+    # ------------------------------------------------------------------ attention
+
+    def received(self, layer: int, head: int, *, text_only: bool = False) -> xr.DataArray:
+        """a: the attention each token receives over its even share, as a share of the largest.
+
+        With `text_only` special tokens are left out before the largest is taken: they are NaN.
+        """
+        k, h = self.check_head(layer, head)
+        values = self._received(k, text_only)[h]
+        keys = self.captured.keys
+        return xr.DataArray(
+            values,
+            dims=("key",),
+            name="received",
+            coords={"key": np.arange(len(keys)), "key_label": ("key", np.array(keys.labels, object))},
+        )
+
+    def _received(self, k: int, text_only: bool) -> np.ndarray[Any, Any]:
+        even = torch.from_numpy(self.captured.even[k])
+        share = attention_.received(torch.from_numpy(self.captured.weights[k]), even)  # (H, Tk)
+        if text_only:
+            keys = self.captured.keys
+            counting = np.ones(len(keys), bool) if self.options.special else ~keys.special
+            share = share.masked_fill(~torch.from_numpy(counting), torch.nan)
+            largest = share.nan_to_num(0).amax(1, keepdim=True)
+            share = share / largest.masked_fill(largest == 0, 1)
+        return share.numpy()
+
+    def attended(self, layer: int, head: int, theta: float = 0.3, *, text_only: bool = False) -> pd.DataFrame:
+        """The tokens that receive more than θ of the largest attention received, most attended first."""
+        attention_.check_theta(theta)
+        values = self.received(layer, head, text_only=text_only).values
+        table = token_table(self.captured.keys).assign(received=values)
+        return table[table.received > theta].sort_values("received", ascending=False, kind="stable")
+
+    # ------------------------------------------------------------------ summaries
+
+    def summary(self, tau: float = 0.5) -> pd.DataFrame:
+        """A row per head: what it attends to, how far it looks, what it prefers, its focal token.
+
+        `stop_focus` and `end_focus` are attention over its even share for sentence ends and for closing special
+        tokens; `distance` is the mean distance of the high pairs over that of all pairs; the preferences are matched
+        ratios, 1 for none; `likeness` is the correlation of S with attention. NaN: nothing to compare in this text.
+        """
+        from headscope.inspection.summary import by_head
+
+        return by_head(self, tau)
+
+    def layer_summary(self, tau: float = 0.5) -> pd.DataFrame:
+        """A row per layer, counts pooled over its heads; also how many different focal tokens the heads have."""
+        from headscope.inspection.summary import by_layer
+
+        return by_layer(self, tau)
+
+    def in_words(self, tau: float = 0.5) -> list[str]:
+        """What stands out, in sentences that need no knowledge of the method."""
+        from headscope.inspection.words import in_words
+
+        return in_words(self, tau)
+
+    # ------------------------------------------------------------------ leaving
+
+    def to_dataset(self) -> xr.Dataset:
+        """Everything as one labelled dataset, the settings in its attributes."""
+        from headscope.inspection.saving import inspection_dataset
+
+        return inspection_dataset(self)
+
+    def save(self, file: str | Path) -> Path:
+        """Write the dataset as netCDF, which plain `xarray.open_dataset` reads."""
+        from headscope.inspection.saving import write_dataset
+
+        return write_dataset(self.to_dataset(), Path(file))
+
+    def settings(self) -> dict[str, Any]:
+        """The options by name."""
+        return asdict(self.options)
+
+    def plot_similarity(self, layer: int, head: int, *, theta: float = 0.3) -> Picture:
+        """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked."""
+        from headscope.figures.matrix import similarity_figure
+
+        return similarity_figure(self, layer, head, theta)
+
+    def plot_attention(self, layer: int, head: int, *, theta: float = 0.3) -> Picture:
+        """A of one head with tokens on the axes, and the attention each token receives."""
+        from headscope.figures.matrix import attention_figure
+
+        return attention_figure(self, layer, head, theta)
+
+    def plot_grid(self) -> Picture:
+        """S of every head of every layer as small multiples."""
+        from headscope.figures.grid import grid_figure
+
+        return grid_figure(self)
+
+
+def _range(layers: Sequence[int]) -> str:
+    whole = list(layers) == list(range(layers[0], layers[-1] + 1))
+    return f"{layers[0]} to {layers[-1]}" if whole else ", ".join(map(str, layers))

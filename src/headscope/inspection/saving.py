@@ -1,0 +1,101 @@
+"""Inspections as netCDF files that open with plain xarray, every variable explained in its attributes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from headscope.errors import HeadscopeError
+
+if TYPE_CHECKING:
+    from headscope.inspection.core import Inspection
+
+COLUMNS = {
+    "token": "the tokenizer's token",
+    "id": "token id",
+    "category": "start, end, stop, punctuation or word",
+    "sentence": "number of the sentence in the text, from 0; -1: none",
+    "word": "equal for pieces of one word; -1: none",
+    "start": "first character of the token in its text",
+    "end": "one past the last character",
+    "part": "0 or 1: which text of a pair; -1: special token",
+}
+
+
+def inspection_dataset(inspection: Inspection) -> xr.Dataset:
+    """All arrays and tables of an inspection in one dataset."""
+    variables: dict[str, Any] = {
+        str(array.name): array
+        for array in (
+            inspection.outputs,
+            inspection.norms,
+            inspection.attention,
+            inspection.similarity,
+            inspection.levels,
+        )
+    }
+    for prefix, dim, table in (("token", "token", inspection.tokens), ("key", "key", inspection.key_tokens)):
+        for column, meaning in COLUMNS.items():
+            values = table[column].to_numpy()
+            if values.dtype.kind not in "iuf":
+                values = np.array([_storable(str(value)) for value in values], dtype=object)
+            variables[f"{prefix}_{column}"] = xr.DataArray(values, dims=(dim,), attrs={"description": meaning})
+    for part, text in enumerate(inspection.window.texts):
+        variables[f"text_{part}"] = xr.DataArray(_storable(text), attrs={"description": "the text, uncut"})
+    dataset = xr.Dataset(variables)
+    for name, coordinate in dataset.coords.items():
+        if coordinate.dtype == object:
+            dataset = dataset.assign_coords(
+                {name: (coordinate.dims, np.array([_storable(str(v)) for v in coordinate.values], dtype=object))}
+            )
+    return dataset.assign_attrs(_attributes(inspection))
+
+
+def _attributes(inspection: Inspection) -> dict[str, Any]:
+    import torch
+    import transformers
+
+    import headscope
+
+    settings = {key: (int(value) if isinstance(value, bool) else value) for key, value in inspection.settings().items()}
+    return {
+        "title": "headscope inspection of one text",
+        "model": inspection.model,
+        "stack": inspection.stack,
+        "shown": inspection.shown,
+        **{f"option_{key}": value for key, value in settings.items()},
+        "headscope": headscope.__version__,
+        "torch": str(torch.__version__),
+        "transformers": str(transformers.__version__),
+        "source": "Halevi, Tzach, Gross, Rosner and Kanter, arXiv:2512.21956",
+    }
+
+
+def _storable(text: str) -> str:
+    """HDF5 ends a string at a NUL character; a picture of one stands in for it."""
+    return text.replace("\x00", "␀")
+
+
+def write_dataset(dataset: xr.Dataset, file: Path) -> Path:
+    """Write beside the target, then rename: a file with that name is always a whole one."""
+    partial = file.with_name(file.name + ".partial")
+    packed = {
+        name: {"zlib": True, "complevel": 1}
+        for name, v in dataset.data_vars.items()
+        if v.dtype.kind == "f" and v.ndim > 1
+    }
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        dataset.to_netcdf(partial, engine="h5netcdf", encoding=packed)
+        os.replace(partial, file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise HeadscopeError(
+            f"{str(file)!r} cannot be written: {error.strerror or error}",
+            "name a folder that can be written to and has room",
+        ) from error
+    return file

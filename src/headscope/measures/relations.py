@@ -1,0 +1,54 @@
+"""How the two tokens of a pair are related: by word, separator, sentence and repetition."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+RELATIONS = ("word_pieces", "stop", "punctuation", "both", "sentence", "repeated", "none")
+WORD_PIECES, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SENTENCE, REPEATED, UNRELATED = range(len(RELATIONS))
+REPEATS = ("token", "word")
+
+
+def relations(
+    first: Tensor, second: Tensor, *, word: Tensor, stop: Tensor, punctuation: Tensor, sentence: Tensor, same: Tensor
+) -> Tensor:
+    """The relation of each pair (first[p], second[p]), the first that applies, as an index into RELATIONS.
+
+    `word`, `sentence` and `same` hold a number per token: equal numbers mean the same word, sentence, repeated token.
+    Negative numbers match nothing. `stop` and `punctuation` mark the tokens of these categories.
+
+    >>> n = torch.tensor
+    >>> places = n([0, 0, 1]), n([1, 2, 2])
+    >>> found = relations(*places, word=n([0, 1, 2]), stop=n([0, 0, 0]) > 0, punctuation=n([0, 0, 0]) > 0,
+    ...                   sentence=n([0, 0, 1]), same=n([7, 8, 7]))
+    >>> [RELATIONS[r] for r in found]
+    ['sentence', 'repeated', 'none']
+    """
+
+    def equal(values: Tensor) -> Tensor:
+        return (values[first] == values[second]) & (values[first] >= 0)
+
+    in_sentence, repeated = equal(sentence), equal(same)
+    found = torch.full_like(first, UNRELATED)
+    found[repeated] = REPEATED
+    found[in_sentence] = SENTENCE
+    found[in_sentence & repeated] = BOTH
+    found[punctuation[first] | punctuation[second]] = PUNCTUATION_PAIR
+    found[stop[first] | stop[second]] = STOP_PAIR
+    found[equal(word)] = WORD_PIECES
+    return found
+
+
+def count_pairs(bin_: Tensor, distance: Tensor, relation: Tensor, bins: int, longest: int) -> Tensor:
+    """Count pairs by head, level bin, distance and relation: (H, P) and twice (P,) to (H, bins, longest, relations).
+
+    Index k of the distance dimension is distance k + 1.
+    """
+    heads = len(bin_)
+    kinds = len(RELATIONS)
+    cell = (distance - 1) * kinds + relation  # (P,)
+    size = longest * kinds
+    flat = (torch.arange(heads)[:, None] * bins + bin_) * size + cell  # (H, P)
+    counts = torch.bincount(flat.flatten(), minlength=heads * bins * size)
+    return counts.view(heads, bins, longest, kinds)

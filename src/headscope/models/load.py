@@ -1,0 +1,213 @@
+"""Loading a model and its tokenizer, with everything that can be wrong about them said in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+
+from headscope.errors import HeadscopeError
+from headscope.models.check import Report, self_check
+from headscope.models.forward import collate, pad_token
+from headscope.models.model import Model
+from headscope.models.source import Source, find
+from headscope.windows.template import Template, read_template
+
+if TYPE_CHECKING:
+    from torch import nn
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+# Parameters that no attention head depends on: a checkpoint may lack them without changing any number of ours.
+AFTER_THE_HEADS = ("pooler.", "contact_head.", "lm_head.", "cls.")
+CHECK_TEXTS = ("The lamp in the old harbour was lit again, and the boats came home.", "Nobody saw the lamp.")
+
+
+def load(
+    name: str | Path | None = None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    revision: str | None = None,
+    check: bool = True,
+) -> Model:
+    """Load a model: the embedded one, a hub id, a local folder or a GGUF file.
+
+    Weights come from safetensors or GGUF files only and remote code is never run. `device="auto"` takes a GPU where
+    there is one. `dtype="auto"` is float32 whatever the file holds, because levels and counts are read off small
+    differences. The self-check runs on every model; `check=False` keeps its report in `model.report` instead of
+    raising.
+
+    >>> model = load()
+    >>> model
+    Model('headscope/bert12', BertModel, encoder 12 layers × 12 heads, cpu, float32)
+    """
+    source = find(name, revision)
+    where, precision = _device(device), _dtype(dtype)
+    with _quiet():
+        network = _network(source, precision).to(where).eval()
+        tokenizer = _tokenizer(source, network)
+    template = read_template(tokenizer)
+    report = _check(network, tokenizer, template, source)
+    if check:
+        remedy = (
+            "these numbers would be wrong, so the model is refused; headscope check shows the whole table, and "
+            "load(..., check=False) loads it all the same"
+        )
+        report.raise_if_failed(_name_bad_weights(network) or remedy)
+    return Model(source.name, network, tokenizer, template, report)
+
+
+def _device(device: str) -> torch.device:
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        where = torch.device(device)
+        torch.zeros(1, device=where)
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise HeadscopeError(f"the device {device!r} cannot be used: {first}", 'use "cpu" or "auto"') from error
+    return where
+
+
+def _dtype(dtype: str) -> torch.dtype:
+    if dtype == "auto":
+        return torch.float32
+    if dtype not in DTYPES:
+        raise HeadscopeError(f"no dtype is called {dtype!r}", f"use auto or one of {', '.join(DTYPES)}")
+    return DTYPES[dtype]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' load report to ourselves: what matters of it becomes an error below."""
+    logging: Any = transformers.utils.logging
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _network(source: Source, dtype: torch.dtype) -> Any:
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    if source.gguf:
+        options["gguf_file"] = source.gguf
+    try:
+        config = transformers.AutoConfig.from_pretrained(source.folder, **options)
+        network, info = transformers.AutoModel.from_pretrained(
+            source.folder,
+            config=config,
+            dtype=dtype,
+            use_safetensors=None if source.gguf else True,
+            attn_implementation="eager",  # the only implementation that forms the attention weights
+            output_loading_info=True,
+            **options,
+        )
+    except MemoryError:
+        raise
+    except Exception as error:  # the libraries below raise of every kind for a bad folder
+        raise _explained(error, source) from error
+    lost = [key for key in info["missing_keys"] if not any(part in f"{key}." for part in AFTER_THE_HEADS)]
+    if lost or info["mismatched_keys"]:
+        wrong = [str(key) for key in (*lost, *info["mismatched_keys"])]
+        raise HeadscopeError(
+            f"the weights of {source.name!r} do not fit its config.json: {len(wrong)} parameters are missing or of "
+            f"another shape, {wrong[0]}",
+            "the download is incomplete, or the configuration belongs to another model: fetch the model again",
+        )
+    return network
+
+
+def _explained(error: Exception, source: Source) -> HeadscopeError:
+    """A sentence of ours for what the libraries below said of a model."""
+    said = " ".join(str(error).split())
+    short = said if len(said) < 300 else said[:300] + " …"
+    if isinstance(error, ImportError) or "is required when loading a GGUF" in said:
+        return HeadscopeError(
+            f"{source.name!r} needs a package that is not installed: {short}",
+            "pip install 'headscope[gguf]'" if source.gguf else "install it with pip",
+        )
+    if "custom code" in said or "trust_remote_code" in said:
+        return HeadscopeError(
+            f"{source.name!r} needs code of its own to run, and remote code is never run",
+            f"use an architecture that transformers {transformers.__version__} has built in",
+        )
+    if "size" in said and "mismatch" in said.lower():
+        return HeadscopeError(
+            f"the weights of {source.name!r} do not fit its config.json: {short}",
+            "the configuration belongs to another model or lies about its heads: fetch the model again",
+        )
+    return HeadscopeError(
+        f"{source.name!r} could not be loaded by transformers {transformers.__version__}: "
+        f"{type(error).__name__}: {short}",
+        "check that config.json and the weights belong together and that this version knows the architecture",
+    )
+
+
+def _tokenizer(source: Source, network: Any) -> Any:
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    if source.gguf:
+        options["gguf_file"] = source.gguf
+    remedy = "save a fast tokenizer (tokenizer.json) into the model's folder: tokenizer.save_pretrained(FOLDER)"
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
+    except Exception as error:  # as above: any kind
+        said = " ".join(str(error).split())[:300]
+        raise HeadscopeError(f"the tokenizer of {source.name!r} cannot be loaded: {said}", remedy) from error
+    if not getattr(tokenizer, "is_fast", False):
+        raise HeadscopeError(
+            f"the tokenizer of {source.name!r} ({type(tokenizer).__name__}) is not a fast one: it does not tell which "
+            "characters a token stands for",
+            remedy,
+        )
+    known, rows = len(tokenizer), network.get_input_embeddings().weight.shape[0]
+    if known < min(100, rows // 2):
+        raise HeadscopeError(
+            f"the tokenizer of {source.name!r} knows {known} tokens, its model {rows}: transformers could not use the "
+            "tokenizer files in the folder",
+            remedy,
+        )
+    return tokenizer
+
+
+def _check(network: nn.Module, tokenizer: Any, template: Template, source: Source) -> Report:
+    windows = [
+        [*template.start, *tokenizer(text, add_special_tokens=False)["input_ids"], *template.end]
+        for text in CHECK_TEXTS
+    ]
+    rows = network.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    if max(map(max, windows)) >= rows:
+        raise HeadscopeError(
+            f"the tokenizer of {source.name!r} makes ids that its model does not have ({rows} embeddings)",
+            "the tokenizer belongs to another model: fetch the model again",
+        )
+    batch = collate([windows[0][:24], windows[1][:12]], pad_token(network.config), network.device)
+    try:
+        return self_check(network, batch)
+    except HeadscopeError:
+        raise
+    except Exception as error:  # a model that transformers loads but cannot run on plain text
+        said = " ".join(str(error).split())[:300]
+        raise HeadscopeError(
+            f"{type(network).__name__} ({source.name!r}) cannot be run on a plain text: {type(error).__name__}: {said}",
+            "headscope reads models that take token ids; docs/architectures.md lists those it can",
+        ) from error
+
+
+def _name_bad_weights(network: nn.Module) -> str:
+    """Where the first weight that is no number lies, if there is one."""
+    bad = (name for name, weight in network.named_parameters() if not bool(weight.isfinite().all()))
+    first = next(bad, None)
+    return f"{first} holds NaN or infinite values: the file is damaged or training diverged" if first else ""

@@ -1,0 +1,70 @@
+"""A loaded model: the network, its tokenizer and what the self-check saw of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from headscope.errors import HeadscopeError
+from headscope.models.check import Report, Stack
+from headscope.windows.template import Template
+
+if TYPE_CHECKING:
+    from headscope.inspection import Inspection
+
+UNBOUNDED = 1_000_000  # tokenizers write a huge number where there is no limit
+
+
+class Model:
+    """What `headscope.load` returns. `network` and `tokenizer` are the transformers objects."""
+
+    def __init__(self, name: str, network: Any, tokenizer: Any, template: Template, report: Report) -> None:
+        self.name, self.network, self.tokenizer, self.template, self.report = name, network, tokenizer, template, report
+
+    def __repr__(self) -> str:
+        stacks = ", ".join(f"{s.name} {s.layers} layers × {s.heads} heads" for s in self.report.stacks.values())
+        dtype = str(self.network.dtype).removeprefix("torch.")
+        return f"Model({self.name!r}, {type(self.network).__name__}, {stacks}, {self.network.device.type}, {dtype})"
+
+    @property
+    def stacks(self) -> dict[str, Stack]:
+        """The attention stacks by name: encoder, decoder, cross."""
+        return self.report.stacks
+
+    def stack(self, name: str | None = None) -> Stack:
+        """One stack; the first one (the encoder, where there is one) when no name is given."""
+        if name is None:
+            return next(iter(self.stacks.values()))
+        if name not in self.stacks:
+            raise HeadscopeError(f"{self.name!r} has no stack {name!r}", f"it has {', '.join(self.stacks)}")
+        return self.stacks[name]
+
+    @cached_property
+    def max_length(self) -> int:
+        """The longest window in tokens, special tokens included."""
+        config = self.network.config.get_text_config()
+        limits = [getattr(self.tokenizer, "model_max_length", None)]
+        positions = getattr(config, "max_position_embeddings", None)
+        if isinstance(positions, int) and positions > 0:
+            limits.append(positions - _reserved_positions(self.network, positions))
+        known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < UNBOUNDED]
+        return min(known, default=UNBOUNDED)
+
+    def inspect(self, text: str | Sequence[int], pair: str | None = None, **options: Any) -> Inspection:
+        """What every head does with one text; see `headscope.inspection.inspect` for the options."""
+        from headscope.inspection import inspect
+
+        return inspect(self, text, pair, **options)
+
+
+def _reserved_positions(network: nn.Module, positions: int) -> int:
+    """Position embeddings that no token ever uses: RoBERTa's kind starts counting after the padding index."""
+    for name, module in network.named_modules():
+        if not isinstance(module, nn.Embedding) or not name.endswith("position_embeddings"):
+            continue
+        if module.num_embeddings == positions and module.padding_idx is not None:
+            return module.padding_idx + 1
+    return 0

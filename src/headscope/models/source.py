@@ -1,0 +1,174 @@
+"""Where a model comes from: every name is turned into a local folder or file that has been looked at first.
+
+The hub is only a way to get a folder. What is in the folder is untrusted: no pickled weights, no code, and a clear
+word on what is missing before any of it is parsed by the libraries below.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from headscope.errors import HeadscopeError
+
+EMBEDDED = "headscope/bert12"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer.tiktoken", "tekken.json")
+EITHER_WAY = (
+    "without a network use the embedded model (leave the name out) or the path of a folder that holds config.json, "
+    "*.safetensors and tokenizer.json"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model on this disk. `gguf` is the file's name within `folder` where the weights are in that format."""
+
+    name: str
+    folder: Path
+    gguf: str | None = None
+
+
+def find(name: str | Path | None, revision: str | None = None) -> Source:
+    """Turn what the user calls a model into files on this disk, or say what is wrong.
+
+    >>> find(None).name
+    'headscope/bert12'
+    >>> find("./no/such/folder")
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: there is no file or folder './no/such/folder'. To put it right: check the path; ...
+    """
+    if name is None or str(name) == EMBEDDED:
+        return Source(EMBEDDED, Path(__file__).parent.parent / "data" / "bert12")
+    path = Path(name).expanduser()
+    if path.is_file():
+        if path.suffix.lower() != ".gguf":
+            raise HeadscopeError(
+                f"{str(path)!r} is a file but no GGUF file", "give the model's folder, a .gguf file or a hub id"
+            )
+        _check_gguf(path)
+        return Source(str(name), path.parent, path.name)
+    if path.is_dir():
+        return _from_folder(path, str(name))
+    if isinstance(name, Path) or not HUB_ID.fullmatch(name):
+        raise HeadscopeError(
+            f"there is no file or folder {str(name)!r}",
+            "check the path; a model of the hub is named like 'google-bert/bert-base-uncased'",
+        )
+    return _from_folder(_from_hub(name, revision), name)
+
+
+def _from_folder(folder: Path, name: str) -> Source:
+    gguf = sorted(folder.glob("*.gguf"))
+    if not (folder / "config.json").exists() and gguf:
+        if len(gguf) > 1:
+            listed = ", ".join(file.name for file in gguf[:5])
+            raise HeadscopeError(f"{name!r} holds several GGUF files ({listed})", "name one of the files")
+        _check_gguf(gguf[0])
+        return Source(name, folder, gguf[0].name)
+    _check_config(folder, name)
+    _check_weights(folder, name)
+    if not any(next(folder.glob(pattern), None) for pattern in TOKENIZER_FILES):
+        raise HeadscopeError(
+            f"{name!r} holds no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …)",
+            "save the model's tokenizer into the folder: tokenizer.save_pretrained(FOLDER)",
+        )
+    return Source(name, folder)
+
+
+def _check_config(folder: Path, name: str) -> None:
+    file = folder / "config.json"
+    if not file.exists():
+        raise HeadscopeError(
+            f"{name!r} is no model folder: it has no config.json",
+            "give a folder as written by model.save_pretrained(FOLDER), with config.json, weights and tokenizer",
+        )
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise HeadscopeError(
+            f"the config.json of {name!r} cannot be read: {error}", "download or save the model again"
+        ) from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise HeadscopeError(
+            f"the config.json of {name!r} names no model_type", "it must be a transformers configuration"
+        )
+
+
+def _check_weights(folder: Path, name: str) -> None:
+    weights = sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
+    again = "the download is incomplete or damaged: fetch the model again"
+    if index.exists():
+        try:
+            wanted = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise HeadscopeError(f"{index.name} of {name!r} cannot be read: {error}", again) from error
+        missing = sorted(str(file) for file in wanted if not (folder / str(file)).is_file())
+        if missing:
+            raise HeadscopeError(f"{name!r} lacks {len(missing)} of {len(wanted)} weight files, {missing[0]}", again)
+    if not weights:
+        if any(next(folder.glob(pattern), None) for pattern in PICKLED):
+            raise HeadscopeError(
+                f"the weights of {name!r} are pickled, and unpickling can run any code",
+                f"convert them once, without running any: headscope convert {folder} OUT, then load OUT",
+            )
+        raise HeadscopeError(f"{name!r} holds no weights (*.safetensors)", again)
+    for file in weights:
+        _check_safetensors(file, again)
+
+
+def _check_safetensors(file: Path, again: str) -> None:
+    """Read the header, which lists every tensor and where it ends, against the size of the file."""
+    from safetensors import SafetensorError, safe_open
+
+    with file.open("rb") as opened_raw:
+        start = opened_raw.read(20)
+    if start.startswith(b"version https://git"):
+        raise HeadscopeError(f"{file.name} is a Git LFS pointer, not the weights", "run: git lfs pull")
+    try:
+        with safe_open(file, framework="np") as opened:
+            opened.keys()
+    except (SafetensorError, OSError) as error:
+        raise HeadscopeError(f"{file.name} is no whole safetensors file: {error}", again) from error
+
+
+def _check_gguf(file: Path) -> None:
+    with file.open("rb") as opened:
+        if opened.read(4) != b"GGUF":
+            raise HeadscopeError(
+                f"{file.name} does not begin like a GGUF file", "the download is damaged: fetch the file again"
+            )
+
+
+def _from_hub(name: str, revision: str | None) -> Path:
+    import huggingface_hub
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
+    wanted = ["*.json", "*.safetensors", *TOKENIZER_FILES, "*.txt"]
+    try:
+        folder = huggingface_hub.snapshot_download(
+            name, revision=revision, allow_patterns=wanted, ignore_patterns=["*/*"]
+        )
+    except HFValidationError as error:
+        raise HeadscopeError(f"{name!r} is neither a folder nor a hub id", EITHER_WAY) from error
+    except GatedRepoError as error:
+        raise HeadscopeError(
+            f"{name!r} is gated on the hub", "accept its terms there, then run: hf auth login"
+        ) from error
+    except RevisionNotFoundError as error:
+        raise HeadscopeError(f"{name!r} has no revision {revision!r}", "check the branch, tag or commit") from error
+    except RepositoryNotFoundError as error:
+        raise HeadscopeError(f"the hub knows no model {name!r}", f"check the spelling; {EITHER_WAY}") from error
+    except (OSError, ValueError, RuntimeError) as error:  # no network, offline mode, nothing in the cache
+        raise HeadscopeError(f"{name!r} is no folder here and could not be fetched from the hub", EITHER_WAY) from error
+    found = Path(folder)
+    if not next(found.glob("*.safetensors"), None):
+        raise HeadscopeError(
+            f"{name!r} has no safetensors weights on the hub, and pickled ones are not loaded",
+            f"hf download {name} --local-dir FOLDER; headscope convert FOLDER OUT; then load OUT",
+        )
+    return found

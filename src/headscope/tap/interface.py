@@ -1,0 +1,113 @@
+"""The first route: wrapping the method through which transformers' models find their attention function.
+
+`AttentionInterface.get_interface` is a method of a class that all models share, so it is wrapped once for the whole
+process, while any tap is open, and put back when the last one closes. A call is recorded only by taps that were opened
+in the calling thread and that own the calling module.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_utils import AttentionInterface
+
+
+class Recorder(Protocol):
+    """What this route needs of an open tap."""
+
+    thread: int
+
+    def owns(self, module: nn.Module) -> bool:
+        """Whether the module is part of the recorder's model."""
+
+    def wants_readable(self) -> bool:
+        """Whether to work out which tokens may be read."""
+
+    def record(
+        self,
+        module: nn.Module,
+        outputs: Tensor,
+        weights: Tensor | None,
+        values: Tensor | None,
+        readable: Tensor | None,
+    ) -> None:
+        """Take one attention call."""
+
+
+_lock = threading.Lock()
+_open: list[Recorder] = []
+_original: Callable[..., Any] = AttentionInterface.get_interface
+
+
+def start(recorder: Recorder) -> None:
+    """Begin to send the recorder what its modules compute."""
+    global _original
+    with _lock:
+        if AttentionInterface.get_interface is not _get_interface:
+            _original = AttentionInterface.get_interface
+            AttentionInterface.get_interface = _get_interface  # type: ignore[method-assign]
+        _open.append(recorder)
+
+
+def stop(recorder: Recorder) -> None:
+    """Stop sending; the last recorder to stop leaves the class as it was found."""
+    with _lock:
+        _open.remove(recorder)
+        # Somebody who wrapped the method after us keeps their wrapper; ours, below theirs, then passes calls through.
+        if not _open and AttentionInterface.get_interface is _get_interface:
+            AttentionInterface.get_interface = _original  # type: ignore[method-assign]
+
+
+def _get_interface(self: AttentionInterface, attn_implementation: str, default: Callable[..., Any]) -> Any:
+    function = _original(self, attn_implementation, default)
+    here = threading.get_ident()
+    recorders = [recorder for recorder in _open if recorder.thread == here]
+    return functools.partial(_attend, function, attn_implementation, recorders) if recorders else function
+
+
+def _attend(
+    function: Callable[..., Any],
+    implementation: str,
+    recorders: list[Recorder],
+    module: nn.Module,
+    query: Tensor,  # (B, H, Tq, d)
+    key: Tensor,  # (B, Hkv, Tk, d)
+    value: Tensor,  # (B, Hkv, Tk, d)
+    attention_mask: Tensor | None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    result = function(module, query, key, value, attention_mask, *args, **kwargs)
+    outputs, weights = result[0], result[1]
+    for recorder in recorders:
+        if recorder.owns(module):
+            recorder.record(
+                module,
+                outputs=outputs.reshape(*outputs.shape[:2], query.shape[1], -1).transpose(1, 2),  # (B, H, Tq, d)
+                weights=weights,
+                values=value,
+                readable=_readable(module, implementation, query, key, attention_mask, kwargs)
+                if recorder.wants_readable()
+                else None,
+            )
+    return result
+
+
+def _readable(
+    module: nn.Module, implementation: str, query: Tensor, key: Tensor, mask: Tensor | None, kwargs: dict[str, Any]
+) -> Tensor | None:
+    """Which keys each query may read, from the mask in whatever form the implementation takes it."""
+    if mask is None:
+        causal = kwargs.get("is_causal")
+        causal = getattr(module, "is_causal", False) if causal is None else causal
+        # Eager functions apply the mask they are given and nothing else; sdpa reads a missing one as "causal".
+        if implementation == "eager" or not causal or query.shape[2] == 1:
+            return None
+        return torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=key.device).tril()
+    mask = mask[..., : key.shape[2]]
+    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2

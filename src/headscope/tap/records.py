@@ -1,0 +1,27 @@
+"""What the tap hands over for one layer: the only type that crosses from a model into the rest of headscope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class LayerHeads:
+    """What every head of one layer read and wrote, for a batch.
+
+    `outputs` holds O = A·V of each query head, before the heads are concatenated and projected. `weights` and `values`
+    are there only when they were asked for. `readable` tells which tokens a token may read; None means all of them.
+    The tensors are the model's own, not copies: copy what must outlive the forward pass.
+    """
+
+    stack: str  # "encoder", "decoder" or "cross"
+    layer: int  # counted from 0 within its stack, in the order of the calls
+    module: str  # the attention module's name within the model
+    outputs: Tensor  # (B, H, Tq, d)
+    weights: Tensor | None = None  # (B, H, Tq, Tk)
+    values: Tensor | None = None  # (B, Hkv, Tk, d); Hkv divides H
+    readable: Tensor | None = None  # bool, broadcasts to (B, H, Tq, Tk)

@@ -1,0 +1,71 @@
+"""Reading one text from a file or from standard input, with a clear word on what cannot be read."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import BinaryIO
+
+from headscope.errors import HeadscopeError
+
+LONGEST_TEXT = 2_000_000  # characters; a window shows some hundreds of them, so a longer text is a mistake
+LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
+WHITE = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85")
+
+
+def read_text(file: str | Path) -> str:
+    """The text of a UTF-8 file."""
+    file = Path(file)
+    try:
+        with file.open("rb") as opened:
+            return decode(opened, str(file))
+    except FileNotFoundError as error:
+        raise HeadscopeError(f"there is no file {str(file)!r}", "check the path") from error
+    except IsADirectoryError as error:
+        raise HeadscopeError(f"{str(file)!r} is a folder", "name one text file") from error
+    except OSError as error:
+        raise HeadscopeError(f"{str(file)!r} cannot be read: {error.strerror}", "check its permissions") from error
+
+
+def decode(stream: BinaryIO, name: str) -> str:
+    """The text of a stream of UTF-8 bytes; no more of it is read than a text may be long."""
+    data = stream.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise HeadscopeError(
+            f"{name!r} is larger than {LARGEST_FILE // 1_000_000} MB; one window shows some hundred tokens of a text",
+            "cut out the passage you mean, for example: head -c 20000 FILE | headscope inspect",
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise HeadscopeError(
+            f"{name!r} is not UTF-8: byte 0x{data[error.start]:02x} at position {error.start} does not belong there",
+            "convert it first, for example: iconv -f latin1 -t utf-8 FILE",
+        ) from error
+
+
+def check_text(text: str) -> None:
+    r"""Refuse what is no text: nothing, only white space, control characters, broken Unicode, far too much.
+
+    >>> check_text("fine\n")
+    >>> check_text("a\x00b")
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: the text holds the control character U+0000 at position 1. To put it right: ...
+    """
+    if not text.strip():
+        kind = "nothing but white space" if text else "empty"
+        raise HeadscopeError(f"the text is {kind}", "give a text with at least one word")
+    if len(text) > LONGEST_TEXT:
+        raise HeadscopeError(
+            f"the text has {len(text):,} characters; one window shows some hundreds of them",
+            f"give the passage you mean, {LONGEST_TEXT:,} characters at most",
+        )
+    for place, character in enumerate(text):
+        if character < " " or "\x7f" <= character <= "\x9f" or "\ud800" <= character <= "\udfff":
+            if character in WHITE:
+                continue
+            kind = "control character" if unicodedata.category(character) == "Cc" else "half a character,"
+            raise HeadscopeError(
+                f"the text holds the {kind} U+{ord(character):04X} at position {place}",
+                "it may be a binary file or wrongly decoded; remove the character if it is neither",
+            )

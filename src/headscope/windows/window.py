@@ -1,0 +1,282 @@
+"""A window: at most T tokens of a text, with everything METHOD.md says of each token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headscope.errors import HeadscopeError
+from headscope.texts import check_text
+from headscope.windows.template import Template
+from headscope.windows.text import (
+    first_visible,
+    holds_word,
+    only_closers,
+    only_marks,
+    sentence_spans,
+    stands_alone,
+    visible,
+    word_spans,
+)
+
+CATEGORIES = ("start", "end", "stop", "punctuation", "word")
+START, END, STOP, PUNCTUATION, WORD = range(5)
+NONE = -1  # the sentence, word or part of a token that belongs to none
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The tokens of one window, one entry each.
+
+    `sentence` counts from 0 over the whole text, not the window; `word` numbers are equal for pieces of one word;
+    `span` is the characters a token stands for, in `texts[part]`. Special tokens have -1 in all of them.
+    `first` and `total` tell which of the text's own tokens the window shows.
+    """
+
+    ids: Ints  # (T,)
+    types: Ints  # (T,)
+    category: Ints  # (T,), index into CATEGORIES
+    sentence: Ints  # (T,)
+    word: Ints  # (T,)
+    span: Ints  # (T, 2)
+    part: Ints  # (T,)
+    tokens: tuple[str, ...]
+    texts: tuple[str, ...]
+    first: int
+    total: int
+    sentences: int  # how many the splitter found in the whole text
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def special(self) -> NDArray[np.bool_]:
+        """Which tokens are special, and so left out of the similarity statistics unless asked for."""
+        return self.category <= END
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Each token's word as written, case folded; empty for a special token."""
+        texts: dict[int, str] = {}
+        for part, text in enumerate(self.texts):
+            of_part = self.part == part
+            spans = word_spans(text)
+            starts = [a for a, _ in spans]
+            for place in np.flatnonzero(of_part):
+                a, b = self.span[place]
+                at = first_visible(text, a, b)
+                k = int(np.searchsorted(starts, at, side="right")) - 1
+                inside = at >= 0 and k >= 0 and at < spans[k][1] and not stands_alone(text[at])
+                texts[int(place)] = (text[slice(*spans[k])] if inside else text[a:b]).strip().casefold()
+        return tuple(texts.get(place, "") for place in range(len(self)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Each token as something a person can read: the text's own characters where the token has any."""
+        return tuple(
+            visible(token if part < 0 or a == b or token.startswith("##") else _piece(self.texts[part], a, b))
+            for token, part, (a, b) in zip(self.tokens, self.part, self.span, strict=True)
+        )
+
+
+def _piece(text: str, start: int, end: int) -> str:
+    piece = text[start:end]
+    return piece.strip() or piece
+
+
+def window(
+    text: str,
+    pair: str | None,
+    tokenizer: Any,
+    template: Template,
+    *,
+    length: int = 128,
+    start: int = 0,
+    causal: bool = False,
+    language: str = "en",
+) -> Window:
+    """Cut the window of at most `length` tokens that begins with the text's token number `start`.
+
+    >>> import headscope
+    >>> model = headscope.load()
+    >>> shown = window('It rains. "Come in!" he said.', None, model.tokenizer, model.template)
+    >>> [(token, CATEGORIES[c], int(s)) for token, c, s in zip(shown.tokens, shown.category, shown.sentence)][2:7]
+    [('rain', 'word', 0), ('##s', 'word', 0), ('.', 'stop', 0), ('"', 'punctuation', 1), ('come', 'word', 1)]
+    """
+    parts = [_read(text, 0, tokenizer, language, 0)]
+    if pair is not None:
+        sentences, words = parts[0].sentences, int(parts[0].word.max(initial=-1)) + 1
+        second = _read(pair, 1, tokenizer, language, template.pair_type)
+        shifted = replace(second, sentence=second.sentence + sentences, word=second.word + words)
+        parts.append(shifted)
+    around = (
+        (template.start, template.end)
+        if pair is None
+        else (template.pair_start, template.pair_middle, template.pair_end)
+    )
+    room = length - sum(map(len, around))
+    if room < 1:
+        raise HeadscopeError(f"a window of {length} tokens has no room for text", "ask for a longer window")
+    cut = _cut(parts, room, start)
+    rows = [_special(tokenizer, around[0], START, 0)]
+    for part, special in zip(cut, around[1:], strict=True):
+        rows += [part, _special(tokenizer, special, END, int(part.types[-1]) if len(part) else 0)]
+    whole = _join(rows, start, sum(map(len, parts)), tuple(p.texts[0] for p in parts), sum(p.sentences for p in parts))
+    return first_is_special(whole) if causal and not around[0] else whole
+
+
+def window_from_ids(
+    ids: Sequence[int], tokenizer: Any, template: Template, *, causal: bool = False, language: str = "en"
+) -> Window:
+    """A window of exactly these token ids; the template's tokens at either end count as special if they are there."""
+    values = [int(i) for i in ids]
+    before = len(template.start) if tuple(values[: len(template.start)]) == template.start else 0
+    own_end = len(values) - len(template.end)
+    after = own_end if template.end and own_end >= before and tuple(values[own_end:]) == template.end else len(values)
+    inner = values[before:after]
+    text, spans = _decode(inner, tokenizer)
+    part = _describe(inner, [0] * len(inner), spans, text, 0, tokenizer, language)
+    rows = [_special(tokenizer, values[:before], START, 0), part, _special(tokenizer, values[after:], END, 0)]
+    whole = _join(rows, 0, len(inner), (text,), part.sentences)
+    return first_is_special(whole) if causal and not before else whole
+
+
+def first_is_special(window: Window) -> Window:
+    """Position 0 of a causal model is its attention sink, so without a start token it is treated as one."""
+    category = window.category.copy()
+    category[:1] = START
+    return replace(window, category=category)
+
+
+def shifted_window(window: Window, start_id: int, tokenizer: Any) -> Window:
+    """What an encoder-decoder's decoder reads: the same tokens, moved right by one behind its start token."""
+    first = _special(tokenizer, [start_id], START, 0)
+    last = replace(window, **{name: getattr(window, name)[:-1] for name in _COLUMNS}, tokens=window.tokens[:-1])
+    return _join([first, last], window.first, window.total, window.texts, window.sentences)
+
+
+# ---------------------------------------------------------------------- one text's tokens
+
+_COLUMNS = ("ids", "types", "category", "sentence", "word", "span", "part")
+
+
+def _read(text: str, part: int, tokenizer: Any, language: str, kind: int) -> Window:
+    check_text(text)
+    encoding = tokenizer(text, add_special_tokens=False, verbose=False)[0]
+    if not encoding.ids:
+        raise HeadscopeError("the tokenizer makes no token of this text", "give a text with visible characters")
+    return _describe(encoding.ids, [kind] * len(encoding.ids), encoding.offsets, text, part, tokenizer, language)
+
+
+def _describe(
+    ids: Sequence[int],
+    types: Sequence[int],
+    spans: Sequence[tuple[int, int]],
+    text: str,
+    part: int,
+    tokenizer: Any,
+    language: str,
+) -> Window:
+    """Category, sentence and word of each token, before any window is cut."""
+    sentences, words = sentence_spans(text, language), word_spans(text)
+    sentence_starts, word_starts = [a for a, _ in sentences], [a for a, _ in words]
+    sentence, word, category = [], [], []
+    own, last = len(words), {}  # numbers for words of their own; each sentence's last token that is no closer
+    for place, (a, b) in enumerate(spans):
+        at = first_visible(text, a, b)
+        # A token of white space alone has no visible character: it stays with what stands before it.
+        where = int(np.searchsorted(sentence_starts, at if at >= 0 else a, side="right")) - 1
+        sentence.append(max(where, 0))
+        k = int(np.searchsorted(word_starts, at, side="right")) - 1 if at >= 0 else -1
+        if k >= 0 and at < words[k][1] and not stands_alone(text[at]):
+            word.append(k)
+        else:
+            word.append(own)
+            own += 1
+        piece = text[a:b]
+        category.append(PUNCTUATION if only_marks(piece) else WORD)
+        if at >= 0 and not only_closers(piece):
+            last[sentence[-1]] = place
+    for place in last.values():
+        if not holds_word(text[slice(*spans[place])]):
+            category[place] = STOP
+    return Window(
+        np.array(ids, dtype=np.int64),
+        np.array(types, dtype=np.int64),
+        np.array(category, dtype=np.int64),
+        np.array(sentence, dtype=np.int64),
+        np.array(word, dtype=np.int64),
+        np.array(spans, dtype=np.int64).reshape(-1, 2),
+        np.full(len(ids), part, dtype=np.int64),
+        tuple(tokenizer.convert_ids_to_tokens(list(ids))),
+        (text,),
+        0,
+        len(ids),
+        len(sentences),
+    )
+
+
+def _decode(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, int]]]:
+    """The text of token ids, and which characters each one added to it."""
+    spans, end, text = [], 0, ""
+    for k in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[:k], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        # A token that only completes a character begun by the one before stands for that character too.
+        begin = end if len(text) > end else max(len(text) - 1, 0)
+        end = len(text)
+        spans.append((begin, end))
+    return text, spans
+
+
+# ---------------------------------------------------------------------- putting a window together
+
+
+def _cut(parts: list[Window], room: int, start: int) -> list[Window]:
+    if len(parts) == 1:
+        if not 0 <= start < len(parts[0]):
+            raise HeadscopeError(
+                f"the window cannot start at token {start}: the text has {len(parts[0])}",
+                f"use a start from 0 to {len(parts[0]) - 1}",
+            )
+        return [_slice(parts[0], start, start + room)]
+    if start:
+        raise HeadscopeError("start= moves the window of a single text, not of a pair", "leave it out")
+    sizes = [len(part) for part in parts]
+    while sum(sizes) > room:  # the longer of the two gives way
+        sizes[sizes[0] < sizes[1]] -= 1
+    return [_slice(part, 0, size) for part, size in zip(parts, sizes, strict=True)]
+
+
+def _slice(part: Window, a: int, b: int) -> Window:
+    return replace(part, **{name: getattr(part, name)[a:b] for name in _COLUMNS}, tokens=part.tokens[a:b])
+
+
+def _special(tokenizer: Any, ids: Sequence[int], category: int, kind: int) -> Window:
+    n = len(ids)
+    none = np.full(n, NONE, dtype=np.int64)
+    return Window(
+        np.array(ids, dtype=np.int64),
+        np.full(n, kind, dtype=np.int64),
+        np.full(n, category, dtype=np.int64),
+        none,
+        none,
+        np.zeros((n, 2), dtype=np.int64),
+        none,
+        tuple(tokenizer.convert_ids_to_tokens(list(ids))) if n else (),
+        (),
+        0,
+        0,
+        0,
+    )
+
+
+def _join(rows: list[Window], first: int, total: int, texts: tuple[str, ...], sentences: int) -> Window:
+    joined = {name: np.concatenate([getattr(row, name) for row in rows]) for name in _COLUMNS}
+    tokens = tuple(token for row in rows for token in row.tokens)
+    return Window(**joined, tokens=tokens, texts=texts, first=first, total=total, sentences=sentences)
