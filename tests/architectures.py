@@ -80,7 +80,7 @@ def peaked(model: Any, scaled: bool = True) -> Any:
                     weight.fill_(2.0)
                 continue
             # A model that does not divide scores by √d is as peaked with narrower queries and keys.
-            wide = 1.0 if not is_query_or_key(name) else 3.0 if scaled else 1.0
+            wide = 1.0 if not is_query_or_key(name) else 2.2 if scaled else 0.9
             weight.copy_(torch.randn(weight.shape, generator=generator) * wide * weight.shape[-1] ** -0.5)
         for module in model.modules():
             if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -27,3 +28,18 @@ def embedded() -> headscope.Model:
 @pytest.fixture(scope="session")
 def passage() -> str:
     return headscope.passages("news")[3]["text"]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], headscope.Model]:
+    """Tiny models by kind, each made and loaded once."""
+    from folders import make_folder
+
+    made: dict[str, headscope.Model] = {}
+
+    def get(kind: str) -> headscope.Model:
+        if kind not in made:
+            made[kind] = headscope.load(make_folder(kind, tmp_path_factory.mktemp(kind)))
+        return made[kind]
+
+    return get

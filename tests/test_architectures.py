@@ -42,8 +42,7 @@ def test_attention_is_peaked_so_that_mistakes_would_show(architecture: Architect
     with tap(model, weights=True) as tapped:
         forward(model, batch)
     largest = torch.cat([heads.weights[0, :, 4:17].amax(-1).flatten() for heads in tapped])
-    even = 1 / 11  # about what an even spread over these rows would give at most
-    assert largest.mean() > 3 * even
+    assert largest.mean() > 0.25  # an even spread would give 0.06 reading both ways, 0.1 reading backwards
 
 
 @every

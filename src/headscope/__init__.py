@@ -17,21 +17,18 @@ if TYPE_CHECKING:
     from headscope.models.convert import convert
     from headscope.models.load import load
     from headscope.models.model import Model
-    from headscope.passages import passages
-    from headscope.tap import LayerHeads, tap
+    from headscope.texts import passages
 
 __version__ = "0.1.0"
-__all__ = ["HeadscopeError", "Inspection", "LayerHeads", "Model", "convert", "load", "passages", "tap"]
+__all__ = ["HeadscopeError", "Inspection", "Model", "convert", "load", "passages"]
 
 # Everything below needs torch or transformers, which take seconds to import: each name is fetched when first used.
 _HOMES = {
     "Inspection": "headscope.inspection",
-    "LayerHeads": "headscope.tap",
     "Model": "headscope.models.model",
     "convert": "headscope.models.convert",
     "load": "headscope.models.load",
-    "passages": "headscope.passages",
-    "tap": "headscope.tap",
+    "passages": "headscope.texts",
 }
 
 

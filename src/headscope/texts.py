@@ -1,7 +1,8 @@
-"""Reading one text from a file or from standard input, with a clear word on what cannot be read."""
+"""Texts: the shipped passages, one text from a file or from standard input, and what is no text at all."""
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from pathlib import Path
 from typing import BinaryIO
@@ -11,6 +12,17 @@ from headscope.errors import HeadscopeError
 LONGEST_TEXT = 2_000_000  # characters; a window shows some hundreds of them, so a longer text is a mistake
 LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
 WHITE = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85")
+
+
+def passages(group: str | None = None) -> list[dict[str, str]]:
+    """The shipped passages, each with `id`, `group` and `text`; only one genre's where `group` is named.
+
+    >>> len(passages()), [p["id"] for p in passages("law")][:2]
+    (64, ['law-1', 'law-2'])
+    """
+    lines = (Path(__file__).parent / "data" / "passages.jsonl").read_text(encoding="utf-8").splitlines()
+    every = [json.loads(line) for line in lines]
+    return [passage for passage in every if group in (None, passage["group"])]
 
 
 def read_text(file: str | Path) -> str:

@@ -110,7 +110,8 @@ def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] |
             readable = readable[0]
         even[k] = even_received(readable, size, size).numpy()
 
-    batch = collate([read.ids.tolist()], pad_token(network.config), network.device, [read.types.tolist()])
+    types = [read.types.tolist()] if len(read.texts) > 1 else None
+    batch = collate([read.ids.tolist()], pad_token(network.config), network.device, types)
     with tap(network, keep, weights=True, route=model.report.route):
         forward(network, batch)
     if not np.isfinite(outputs).all():

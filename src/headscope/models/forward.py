@@ -21,7 +21,7 @@ class Batch:
 
     ids: Tensor  # (B, T)
     mask: Tensor  # (B, T)
-    types: Tensor | None = None  # (B, T), for models that tell a pair's two texts apart
+    types: Tensor | None = None  # (B, T): which text of a pair; None where there is only one
 
     @property
     def lengths(self) -> list[int]:
@@ -79,11 +79,12 @@ def forward(model: nn.Module, batch: Batch, decoder: Batch | None = None) -> Any
     """Run the model on a batch, without gradients and without a key-value cache."""
     accepted = inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
-    if batch.types is not None and "token_type_ids" in accepted:
+    config: Any = model.config
+    # Only to models that were made for it: GPT-2 takes types too, and adds word embeddings for them.
+    if batch.types is not None and (getattr(config, "type_vocab_size", 0) or 0) > 1:
         inputs["token_type_ids"] = batch.types
     if "use_cache" in accepted:
         inputs["use_cache"] = False
-    config: Any = model.config
     if getattr(config, "is_encoder_decoder", False):
         decoder = decoder or shifted_right(batch, start_token(config))
         inputs |= {"decoder_input_ids": decoder.ids, "decoder_attention_mask": decoder.mask}

@@ -1,0 +1,258 @@
+"""S, a, levels, relations, focal tokens and the summary of a text equal a naive implementation of the method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headscope
+import naive
+from headscope.inspection import Inspection
+from headscope.measures.relations import RELATIONS
+from headscope.windows.text import sentence_spans
+
+TEXT = (
+    'The ferryman knew the river. "The river knows me," he said (often), and the children laughed! '
+    "Naïve or not, the ferryman rowed on: 3 children, 2 dogs… The dogs barked. Nobody answered the dogs"
+)
+LONG = "".join(p["text"] + " " for p in headscope.passages("story")[:2])
+KINDS = ["embedded", "gpt2", "roberta", "llama", "llama-no-start", "mpnet", "distilbert", "mistral"]
+
+
+@pytest.fixture(scope="module")
+def model(request: pytest.FixtureRequest, embedded: Any, tiny: Callable[[str], Any]) -> headscope.Model:
+    return embedded if request.param == "embedded" else tiny(request.param)
+
+
+def independent_heads(model: headscope.Model, ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """O and A without the tap: values from the model's own value projection, weights as the model returns them."""
+    network, values = model.network, []
+
+    def is_value(name: str) -> bool:
+        return name.endswith((".value", ".v_proj", ".v_lin", ".attn.v", ".c_attn"))
+
+    def take(module: Any, args: Any, output: torch.Tensor) -> None:
+        values.append(output[0].detach().numpy())  # (T, Hkv·d), for GPT-2 q, k and v side by side
+
+    hooks = [m.register_forward_hook(take) for name, m in network.named_modules() if is_value(name)]
+    with torch.no_grad():
+        returned = network(torch.tensor([ids]), output_attentions=True)
+    for hook in hooks:
+        hook.remove()
+    weights = np.stack([layer[0].numpy() for layer in returned.attentions])  # (L, H, T, T)
+    heads, width = weights.shape[1], network.config.hidden_size // weights.shape[1]
+    outputs = []
+    for layer, value in enumerate(values):
+        if value.shape[1] == 3 * network.config.hidden_size:
+            value = value[:, 2 * network.config.hidden_size :]
+        groups = value.shape[1] // width
+        per_head = []
+        for head in range(heads):
+            group = head * groups // heads
+            v = value[:, group * width : (group + 1) * width].astype(float)
+            per_head.append(weights[layer, head].astype(float) @ v)
+        outputs.append(per_head)
+    return np.array(outputs), weights
+
+
+def may_read(kind: str, size: int, layer: int) -> np.ndarray:
+    allowed = np.ones((size, size), dtype=bool)
+    if kind in ("gpt2", "llama", "llama-no-start", "mistral"):
+        allowed = np.tril(allowed)
+    if kind == "mistral":
+        allowed &= ~np.tril(np.ones((size, size), dtype=bool), -6)
+    return allowed
+
+
+def expected_tokens(seen: Inspection, text: str, kind: str) -> dict[str, list]:
+    """Category, sentence and word of every token, from the text and the spans alone."""
+    table = seen.tokens
+    own = [(int(a), int(b)) for a, b, part in zip(table.start, table.end, table.part, strict=True) if part == 0]
+    sentences = sentence_spans(text)
+    inner = naive.categories(text, own, sentences)
+    before = 1 if kind in ("embedded", "roberta", "mpnet", "distilbert", "llama", "mistral") else 0
+    after = len(table) - before - len(own)
+    category = ["start"] * before + inner + ["end"] * after
+    if not before:
+        category[0] = "start"  # a causal model without a start token
+    sentence = [None] * before + [naive.sentence_of(text, span, sentences) for span in own] + [None] * after
+    word = [None] * before + [naive.word_of(text, span) for span in own] + [None] * after
+    return {"category": category, "sentence": sentence, "word": word}
+
+
+@pytest.mark.parametrize("model", KINDS, indirect=True, ids=KINDS)
+@pytest.mark.parametrize("options", [{}, {"scale": "rank", "similarity": "cosine"}], ids=["max-dot", "rank-cosine"])
+def test_every_quantity_equals_the_naive_one(
+    model: headscope.Model, options: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    kind = request.node.callspec.params["model"]
+    seen = model.inspect(TEXT, **options)
+    size = len(seen.window)
+    ids = seen.tokens.id.tolist()
+    outputs, weights = independent_heads(model, ids)
+    told = expected_tokens(seen, TEXT, kind)
+    assert seen.tokens.category.tolist() == told["category"]
+    assert [s if s >= 0 else None for s in seen.tokens.sentence][1:-1] == told["sentence"][1:-1]
+
+    np.testing.assert_allclose(seen.attention.values, weights, atol=1e-6)
+    scale = np.abs(outputs).max(axis=(2, 3), keepdims=True)
+    assert (np.abs(seen.outputs.values - outputs) / scale).max() < 1e-5
+    np.testing.assert_allclose(seen.norms.values, np.linalg.norm(outputs, axis=-1), rtol=1e-4, atol=1e-6)
+
+    counting = [category not in ("start", "end") for category in told["category"]]
+    places = naive.pairs(counting)
+    names = {(i, j): naive.relation(i, j, ids, told["category"], told["word"], told["sentence"]) for i, j in places}
+    summary = seen.summary().set_index(["layer", "head"])
+    for layer, head in [(0, 0), (1, 3), (2, 2), (model.stack().layers - 1, 1)]:
+        o = seen.outputs.sel(layer=layer, head=head).values
+        matrix = naive.similarity(o, cosine="similarity" in options)
+        own = seen.similarity.sel(layer=layer, head=head).values
+        np.testing.assert_allclose(own, matrix, atol=1e-5 * np.abs(matrix).max())
+        assert (np.diag(own) == 0).all()
+
+        # From here on the naive code starts from the S of headscope, so that counts must match to the last pair.
+        level = naive.levels(own.astype(float), places, rank="scale" in options)
+        assert level is not None
+        shown = seen.levels.sel(layer=layer, head=head).values
+        np.testing.assert_array_equal([shown[p] for p in places], np.array(level, dtype=np.float32))
+        outside = np.ones((size, size), dtype=bool)
+        for i, j in places:
+            outside[i, j] = outside[j, i] = False
+        assert np.isnan(shown[outside]).all()
+
+        high = [p for p, x in zip(places, level, strict=True) if naive.bin_of(x) >= 11]
+        table = seen.high_pairs(layer, head, tau=0.5)
+        assert set(zip(table.i, table.j, strict=True)) == set(high)
+        assert table.level.is_monotonic_decreasing
+        for line in table.itertuples():
+            assert line.relation == names[line.i, line.j]
+            assert line.distance == line.j - line.i
+
+        token = seen.focal_token(layer, head, tau=0.5)
+        best, share = naive.focal(high, ids, counting)
+        assert (token.id, token.high_pairs) == (best, len(high))
+        assert token.share == pytest.approx(share)
+
+        reads = may_read(kind, size, layer)
+        a = weights[layer, head]
+        np.testing.assert_allclose(seen.received(layer, head).values, naive.received(a, reads), atol=1e-5)
+        assert set(seen.attended(layer, head, 0.3).index) == set(np.flatnonzero(naive.received(a, reads) > 0.3))
+
+        row = summary.loc[layer, head]
+        assert row.stop_focus == pytest.approx(naive.focus(a, reads, told["category"], "stop"), rel=1e-4)
+        end = naive.focus(a, reads, told["category"], "end")
+        assert row.end_focus == pytest.approx(end, rel=1e-4, nan_ok=True)
+        base = np.mean([j - i for i, j in places])
+        assert row.distance == pytest.approx(np.mean([j - i for i, j in high]) / base)
+        inside = naive.preference(set(high), places, names, ("sentence", "both"), ("none", "repeated"))
+        again = naive.preference(set(high), places, names, ("repeated", "both"), ("none", "sentence"))
+        assert row.sentence_preference == pytest.approx(inside, nan_ok=True)
+        assert row.repetition_preference == pytest.approx(again, nan_ok=True)
+        assert row.likeness == pytest.approx(naive.correlation(matrix, a, places), abs=1e-4)
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder", "cross"])
+def test_three_stacks_of_an_encoder_decoder(tiny: Callable[[str], Any], stack: str) -> None:
+    """T5: the decoder reads the text's own ids, shifted right by its start token."""
+    model = tiny("t5")
+    seen = model.inspect(TEXT, stack=stack)
+    ids = model.inspect(TEXT).tokens.id.tolist()
+    with torch.no_grad():
+        returned = model.network(
+            input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[0, *ids[:-1]]]), output_attentions=True
+        )
+    maps = getattr(returned, {"cross": "cross_attentions"}.get(stack, f"{stack}_attentions"))
+    np.testing.assert_array_equal(seen.attention.values, np.stack([m[0].numpy() for m in maps]))
+    queries = ids if stack == "encoder" else [0, *ids[:-1]]
+    keys = ids if stack in ("encoder", "cross") else queries
+    assert seen.tokens.id.tolist() == queries
+    assert seen.key_tokens.id.tolist() == keys
+    summary = seen.summary()
+    assert len(summary) == 4 * (3 if stack == "encoder" else 2)
+    assert summary.likeness.isna().all() == (stack == "cross")
+    assert seen.tokens.category.iloc[0] == ("start" if stack != "encoder" else "word")
+    counting = seen.counting.numpy()
+    o = seen.outputs.values[0, 0]
+    np.testing.assert_allclose(seen.similarity.values[0, 0], naive.similarity(o), atol=1e-5 * np.abs(o).max() ** 2 * 8)
+    assert counting.sum() == sum(category not in ("start", "end") for category in seen.tokens.category)
+
+
+def test_a_window_in_a_longer_text_is_the_text_cut_there(embedded: headscope.Model) -> None:
+    whole = embedded.tokenizer(LONG, add_special_tokens=False)["input_ids"]
+    seen = embedded.inspect(LONG, start=100)
+    assert seen.tokens.id.tolist() == [2, *whole[100:226], 3]
+    assert seen.shown == f"tokens 100 to 226 of {len(whole)}"
+    first = seen.tokens.iloc[1]
+    assert LONG[first.start : first.end].lower() == first.token
+    assert first.sentence > 0  # sentences are numbered over the whole text
+
+
+def test_a_pair_is_read_as_the_model_was_trained_to(embedded: headscope.Model) -> None:
+    seen = embedded.inspect("The cat sat.", "The dog ran. It barked.")
+    expected = embedded.tokenizer("The cat sat.", "The dog ran. It barked.")
+    assert seen.tokens.id.tolist() == expected["input_ids"]
+    assert seen.window.types.tolist() == expected["token_type_ids"]
+    middle = seen.tokens[seen.tokens.part < 0]
+    assert middle.category.tolist() == ["start", "end", "end"]
+    assert seen.tokens.sentence.tolist() == [-1, 0, 0, 0, 0, -1, 1, 1, 1, 1, 2, 2, 2, 2, -1][: len(seen.tokens)] or (
+        seen.tokens.sentence.max() == 2
+    )
+    parts = seen.tokens[seen.tokens.part == 1]
+    assert parts.word.min() > seen.tokens[seen.tokens.part == 0].word.max()
+
+
+@pytest.mark.parametrize("kind", ["embedded", "gpt2", "llama", "t5"])
+def test_token_ids_give_what_their_text_gives(kind: str, embedded: Any, tiny: Callable[[str], Any]) -> None:
+    model = embedded if kind == "embedded" else tiny(kind)
+    by_text = model.inspect(TEXT.replace("…", "."))  # T5's kind of tokenizer turns it into three dots
+    by_ids = model.inspect(by_text.tokens.id.tolist())
+    np.testing.assert_array_equal(by_ids.outputs.values, by_text.outputs.values)
+    assert by_ids.tokens.category.tolist() == by_text.tokens.category.tolist()
+    if kind != "embedded":  # decoding WordPiece puts spaces between words and marks
+        assert by_ids.tokens.sentence.tolist() == by_text.tokens.sentence.tolist()
+
+
+def test_special_tokens_take_part_when_asked_for(embedded: headscope.Model) -> None:
+    without, with_ = embedded.inspect(TEXT), embedded.inspect(TEXT, special=True)
+    n = len(without.window)
+    assert len(with_.places[0]) == n * (n - 1) // 2
+    assert len(without.places[0]) == (n - 2) * (n - 3) // 2
+    first = with_.relations[[k for k in range(len(with_.places[0])) if with_.places[0][k] == 0]]
+    assert "sentence" not in {RELATIONS[r] for r in first}  # special: of no sentence
+
+
+def test_repeated_words_may_differ_in_case_and_pieces(tiny: Callable[[str], Any]) -> None:
+    text = "Dogs bark. The dogs bark."
+    model = tiny("gpt2")
+    tokens, words = model.inspect(text), model.inspect(text, repeated="word")
+    count = [sum(RELATIONS[r] in ("repeated", "both") for r in s.relations)
+             for s in (tokens, words)]  # fmt: skip
+    assert count[1] >= count[0]
+    labels = dict(enumerate(words.window.words))
+    assert "dogs" in labels.values()
+
+
+def test_flat_matrices_have_no_levels_and_no_high_pairs(embedded: headscope.Model) -> None:
+    seen = embedded.inspect("The cat saw the dog. The dog ran.")
+    seen.captured.outputs[0, 0] = np.eye(32)[: len(seen.window)] * 0 - 0.0
+    seen.captured.outputs[0, 1] = 0
+    summary = seen.summary()
+    assert summary.flat.tolist()[:2] == [True, True]
+    assert summary.high_pairs.tolist()[:2] == [0, 0]
+    assert seen.focal_token(0, 0) is None
+    assert len(seen.high_pairs(0, 1)) == 0
+    assert np.isnan(seen.levels.values[0, 0]).all()
+
+
+@pytest.mark.parametrize("text", ["Hi", "A.", "one two"])
+def test_texts_with_few_tokens_say_so_instead_of_failing(text: str, embedded: Any, tiny: Callable[[str], Any]) -> None:
+    for model in (embedded, tiny("gpt2"), tiny("llama-no-start")):
+        seen = model.inspect(text)
+        summary = seen.summary()
+        assert len(summary) == model.stack().layers * model.stack().heads
+        assert len(seen.layer_summary()) == model.stack().layers
+        assert isinstance(seen.in_words(), list)
