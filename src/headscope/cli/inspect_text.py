@@ -50,8 +50,13 @@ def run_inspect(args: Namespace) -> None:
     """Read the text, inspect it, print what was asked for, save what was asked for."""
     if args.head is not None and args.layer is None:
         raise HeadscopeError("--head needs --layer", "name the layer too, for example: --layer 11 --head 3")
+    from headscope.measures.attention import check_theta
+    from headscope.measures.similarity import first_high_bin
+
     text = _text(args)
     check_text(text)  # before the seconds it takes to load a model
+    check_theta(args.theta)
+    first_high_bin(args.tau)
     import headscope
 
     with show.working("loading the model"):
@@ -68,6 +73,8 @@ def run_inspect(args: Namespace) -> None:
         special=args.special,
         language=args.language,
     )
+    if args.layer is not None:
+        seen.check_head(args.layer, args.head or 0)
     if args.json:
         print(json.dumps(_as_json(seen, args), ensure_ascii=False))
     else:
@@ -98,16 +105,11 @@ def _print(seen: Inspection, args: Namespace) -> None:
         show.bullets(seen.in_words(args.tau))
     elif args.head is None:
         heads = seen.summary(args.tau)
-        rows = heads[heads.layer == _checked_layer(seen, args.layer)]
+        rows = heads[heads.layer == args.layer]
         show.table([*HEAD_COLUMNS.values()], rows[[*HEAD_COLUMNS]].itertuples(index=False), text=(9,))
         show.paragraph("\n" + LEGEND, style="dim")
     else:
         _print_head(seen, args)
-
-
-def _checked_layer(seen: Inspection, layer: int) -> int:
-    seen.check_head(layer, 0)
-    return layer
 
 
 def header(seen: Inspection) -> None:
@@ -120,7 +122,8 @@ def header(seen: Inspection) -> None:
         f"{seen.model}: {seen.stack}, {len(seen.captured.layers)} layers × {seen.captured.heads} heads", style="bold"
     )
     cut = "" if own.size == 0 else f", characters {own[:, 0].min()} to {own[:, 1].max()} of {whole}"
-    show.paragraph(f"{len(window)} tokens in the window ({seen.shown}{cut}), {sentences} sentences\n")
+    count = "1 sentence" if sentences == 1 else f"{sentences} sentences"
+    show.paragraph(f"{len(window)} tokens in the window ({seen.shown}{cut}), {count}\n")
 
 
 def layer_table(seen: Inspection, tau: float) -> None:
@@ -132,7 +135,6 @@ def layer_table(seen: Inspection, tau: float) -> None:
 
 def _print_head(seen: Inspection, args: Namespace) -> None:
     layer, head = args.layer, args.head
-    seen.check_head(layer, head)
     pairs = seen.high_pairs(layer, head, args.tau)
     heads = seen.summary(args.tau)
     row = heads[(heads.layer == layer) & (heads["head"] == head)].iloc[0]
@@ -159,7 +161,7 @@ def _as_json(seen: Inspection, args: Namespace) -> dict[str, Any]:
     heads = seen.summary(args.tau)
     if args.layer is None:
         return found | {"layers": records(seen.layer_summary(args.tau)), "heads": records(heads)}
-    heads = heads[heads.layer == _checked_layer(seen, args.layer)]
+    heads = heads[heads.layer == args.layer]
     if args.head is None:
         return found | {"heads": records(heads)}
     return found | {

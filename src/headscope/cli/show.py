@@ -18,10 +18,18 @@ from headscope.windows.text import visible
 WIDE = 110  # columns where the output is no terminal
 
 
+class Terminal(Console):
+    """A console that leaves a closed pipe to the command line, where it is no error."""
+
+    def on_broken_pipe(self) -> None:
+        """Called while a BrokenPipeError is being handled."""
+        raise
+
+
 def console(stderr: bool = False) -> Console:
     """A console that wraps to the terminal, or to a fixed width in a pipe; markup in tokens is never interpreted."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, markup=False, highlight=False, width=None if stream.isatty() else WIDE)
+    return Terminal(file=stream, markup=False, highlight=False, width=None if stream.isatty() else WIDE)
 
 
 def paragraph(text: str = "", *, style: str = "") -> None:

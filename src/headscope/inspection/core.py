@@ -213,9 +213,9 @@ class Inspection:
     def check_head(self, layer: int, head: int) -> tuple[int, int]:
         """The place of a layer and head in the arrays, or an error that says which there are."""
         if layer not in self.captured.layers:
-            raise HeadscopeError(f"there is no layer {layer}", f"layers are {_range(self.captured.layers)}, from 0")
+            raise HeadscopeError(f"there is no layer {layer}", f"name one of {_range(self.captured.layers)}")
         if not 0 <= head < self.captured.heads:
-            raise HeadscopeError(f"there is no head {head}", f"heads are 0 to {self.captured.heads - 1}")
+            raise HeadscopeError(f"there is no head {head}", f"name one of 0 to {self.captured.heads - 1}")
         return self.captured.layers.index(layer), head
 
     def high_pairs(self, layer: int, head: int, tau: float = 0.5) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,8 @@ def write_dataset(dataset: xr.Dataset, file: Path) -> Path:
         dataset.to_netcdf(partial, engine="h5netcdf", encoding=packed)
         os.replace(partial, file)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise HeadscopeError(
             f"{str(file)!r} cannot be written: {error.strerror or error}",
             "name a folder that can be written to and has room",

@@ -113,6 +113,7 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
             use_safetensors=None if source.gguf else True,
             attn_implementation="eager",  # the only implementation that forms the attention weights
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are told below, with their names
             **options,
         )
     except MemoryError:
@@ -121,11 +122,12 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
         raise _explained(error, source) from error
     lost = [key for key in info["missing_keys"] if not any(part in f"{key}." for part in AFTER_THE_HEADS)]
     if lost or info["mismatched_keys"]:
-        wrong = [str(key) for key in (*lost, *info["mismatched_keys"])]
+        shapes = [f"{key[0]} is {tuple(key[1])}, not {tuple(key[2])}" for key in info["mismatched_keys"]]
+        wrong = sorted((*lost, *shapes))
         raise HeadscopeError(
             f"the weights of {source.name!r} do not fit its config.json: {len(wrong)} parameters are missing or of "
-            f"another shape, {wrong[0]}",
-            "the download is incomplete, or the configuration belongs to another model: fetch the model again",
+            f"another shape: {wrong[0]}",
+            "the download is incomplete, or the configuration lies or belongs to another model: fetch the model again",
         )
     return network
 
@@ -143,11 +145,6 @@ def _explained(error: Exception, source: Source) -> HeadscopeError:
         return HeadscopeError(
             f"{source.name!r} needs code of its own to run, and remote code is never run",
             f"use an architecture that transformers {transformers.__version__} has built in",
-        )
-    if "size" in said and "mismatch" in said.lower():
-        return HeadscopeError(
-            f"the weights of {source.name!r} do not fit its config.json: {short}",
-            "the configuration belongs to another model or lies about its heads: fetch the model again",
         )
     return HeadscopeError(
         f"{source.name!r} could not be loaded by transformers {transformers.__version__}: "

@@ -10,11 +10,13 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headscope.errors import HeadscopeError
 
 EMBEDDED = "headscope/bert12"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+LARGEST_SIZE = 10_000_000
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer.tiktoken", "tekken.json")
 EITHER_WAY = (
@@ -95,6 +97,21 @@ def _check_config(folder: Path, name: str) -> None:
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise HeadscopeError(
             f"the config.json of {name!r} names no model_type", "it must be a transformers configuration"
+        )
+    _check_sizes(config, name)
+
+
+def _check_sizes(config: dict[str, Any], name: str) -> None:
+    """Refuse sizes that no model has, before memory is set aside for them."""
+    fetch = "the configuration is damaged or belongs to another model: fetch it again"
+    for key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads", "vocab_size"):
+        value = config.get(key)
+        if value is not None and not (isinstance(value, int) and 0 < value <= LARGEST_SIZE):
+            raise HeadscopeError(f"the config.json of {name!r} says {key} = {value!r}", fetch)
+    width, heads = config.get("hidden_size"), config.get("num_attention_heads")
+    if width and heads and "head_dim" not in config and width % heads:
+        raise HeadscopeError(
+            f"the config.json of {name!r} says {heads} heads, which do not divide its hidden_size of {width}", fetch
         )
 
 

@@ -39,35 +39,50 @@ class Recorder(Protocol):
         """Take one attention call."""
 
 
+Lookup = Callable[..., Any]
 _lock = threading.Lock()
 _open: list[Recorder] = []
-_original: Callable[..., Any] = AttentionInterface.get_interface
+_undo: Callable[[], None] | None = None
 
 
 def start(recorder: Recorder) -> None:
     """Begin to send the recorder what its modules compute."""
-    global _original
+    global _undo
     with _lock:
-        if AttentionInterface.get_interface is not _get_interface:
-            _original = AttentionInterface.get_interface
-            AttentionInterface.get_interface = _get_interface  # type: ignore[method-assign]
+        if _undo is None:
+            _undo = _wrap()
         _open.append(recorder)
 
 
 def stop(recorder: Recorder) -> None:
     """Stop sending; the last recorder to stop leaves the class as it was found."""
+    global _undo
     with _lock:
         _open.remove(recorder)
-        # Somebody who wrapped the method after us keeps their wrapper; ours, below theirs, then passes calls through.
-        if not _open and AttentionInterface.get_interface is _get_interface:
-            AttentionInterface.get_interface = _original  # type: ignore[method-assign]
+        if not _open and _undo is not None:
+            _undo()
+            _undo = None
 
 
-def _get_interface(self: AttentionInterface, attn_implementation: str, default: Callable[..., Any]) -> Any:
-    function = _original(self, attn_implementation, default)
-    here = threading.get_ident()
-    recorders = [recorder for recorder in _open if recorder.thread == here]
-    return functools.partial(_attend, function, attn_implementation, recorders) if recorders else function
+def _wrap() -> Callable[[], None]:
+    """Wrap the lookup of attention functions; return what unwraps it."""
+    below: Lookup = AttentionInterface.get_interface
+    live = True
+
+    def get_interface(self: AttentionInterface, attn_implementation: str, default: Lookup) -> Any:
+        function = below(self, attn_implementation, default)
+        here = threading.get_ident()
+        recorders = [recorder for recorder in _open if recorder.thread == here] if live else []
+        return functools.partial(_attend, function, attn_implementation, recorders) if recorders else function
+
+    def undo() -> None:
+        nonlocal live
+        live = False  # somebody who wrapped the method after us keeps their wrapper; ours, below it, falls silent
+        if AttentionInterface.get_interface is get_interface:
+            AttentionInterface.get_interface = below  # type: ignore[method-assign]
+
+    AttentionInterface.get_interface = get_interface  # type: ignore[method-assign]
+    return undo
 
 
 def _attend(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,7 +72,7 @@ class Window:
             for place in np.flatnonzero(of_part):
                 a, b = self.span[place]
                 at = first_visible(text, a, b)
-                k = int(np.searchsorted(starts, at, side="right")) - 1
+                k = bisect_right(starts, at) - 1
                 inside = at >= 0 and k >= 0 and at < spans[k][1] and not stands_alone(text[at])
                 texts[int(place)] = (text[slice(*spans[k])] if inside else text[a:b]).strip().casefold()
         return tuple(texts.get(place, "") for place in range(len(self)))
@@ -191,9 +192,9 @@ def _describe(
     for place, (a, b) in enumerate(spans):
         at = first_visible(text, a, b)
         # A token of white space alone has no visible character: it stays with what stands before it.
-        where = int(np.searchsorted(sentence_starts, at if at >= 0 else a, side="right")) - 1
+        where = bisect_right(sentence_starts, at if at >= 0 else a) - 1
         sentence.append(max(where, 0))
-        k = int(np.searchsorted(word_starts, at, side="right")) - 1 if at >= 0 else -1
+        k = bisect_right(word_starts, at) - 1
         if k >= 0 and at < words[k][1] and not stands_alone(text[at]):
             word.append(k)
         else:

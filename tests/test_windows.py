@@ -1,0 +1,152 @@
+"""Tokens, categories, words and sentences are right for every kind of tokenizer and script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headscope
+import naive
+from headscope import HeadscopeError
+from headscope.windows import CATEGORIES, Window, window
+from headscope.windows.text import sentence_spans, visible
+
+KINDS = ["embedded", "gpt2", "roberta", "llama", "t5"]
+TEXTS = {
+    "accents": "Ça va, naïve Zoë? Über alles: piñata! Größe zählt nicht.",
+    "decomposed": "Cafe\u0301 is cafe\u0301. Re\u0301sume\u0301!",
+    "emoji": "So happy 😀! 👩‍👩‍👧 came by. Thumbs 👍🏽.",
+    "chinese": "你好，世界。我们走吧！他说：“好的。”",
+    "japanese": "これはペンです。カタカナも？はい。",
+    "thai": "สวัสดีชาวโลก ผมชื่อสมชาย",
+    "hebrew": "שלום עולם. מה שלומך? טוב!",
+    "arabic": "مرحبا بالعالم. كيف حالك؟ بخير.",
+    "zero-width": "zero\u200bwidth joi\u200dner. \ufeffbom here.",
+    "abbreviations": "Dr. Smith met Mr. Jones at 5 p.m. in Washington D.C. today. They left.",
+    "quotes": 'She said, "Stop!" He said, "No." (They argued.) Then: «Fin.» “Done.”',
+    "no punctuation": "words without any marks at all just going on and on",
+    "giant": "a" * 3000,
+    "giant mixed": "supercalifragilistic" * 40 + ". End.",
+    "only marks": "... !!! ???",
+    "spaces": "  two  spaces\tand tabs\n\nnew paragraph\nnew line.  ",
+    "numbers": "3.14 is not 3,000.50; ½ of 2 is ①. Cost: $5.00!",
+    "markup": '<script>alert("x")</script> &amp; <b>bold</b>.',
+    "mask in text": "The [MASK] sat on the [SEP] mat. <mask> <s> too.",
+    "mixed scripts": "iPhone手机 costs ¥100円 today. Привет мир!",
+}
+
+
+def model_of(kind: str, embedded: Any, tiny: Callable[[str], Any]) -> headscope.Model:
+    return embedded if kind == "embedded" else tiny(kind)
+
+
+def cut(model: headscope.Model, text: str, **options: Any) -> Window:
+    options = {"length": 100_000} | options
+    return window(text, None, model.tokenizer, model.template, **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_token_is_described_as_the_method_says(
+    kind: str, name: str, embedded: Any, tiny: Callable[[str], Any]
+) -> None:
+    text, model = TEXTS[name], model_of(kind, embedded, tiny)
+    found = cut(model, text)
+    own = [(int(a), int(b)) for (a, b), part in zip(found.span, found.part, strict=True) if part == 0]
+    expected = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    assert own == expected["offset_mapping"]
+    assert found.ids[found.part == 0].tolist() == expected["input_ids"]
+    assert found.ids.tolist() == model.tokenizer(text)["input_ids"]
+
+    sentences = sentence_spans(text)
+    assert [CATEGORIES[c] for c in found.category[found.part == 0]] == naive.categories(text, own, sentences)
+    assert found.sentence[found.part == 0].tolist() == [naive.sentence_of(text, span, sentences) for span in own]
+    words = [naive.word_of(text, span) for span in own]
+    numbers = found.word[found.part == 0].tolist()
+    for i in range(len(own)):
+        for j in range(max(0, i - 60), i):
+            assert (numbers[i] == numbers[j]) == (words[i] is not None and words[i] == words[j])
+    special = found.part < 0
+    assert (found.special == special).all()
+    assert set(found.sentence[special]) <= {-1}
+
+
+def described(model: headscope.Model, text: str) -> list[tuple[str, str]]:
+    found = cut(model, text)
+    return [(label, CATEGORIES[c]) for label, c in zip(found.labels, found.category, strict=True)]
+
+
+def test_stops_are_found_behind_quotes_and_brackets(embedded: Any) -> None:
+    stops = [label for label, category in described(embedded, TEXTS["quotes"]) if category == "stop"]
+    assert len(stops) == len(sentence_spans(TEXTS["quotes"]))
+    assert set(stops) <= {"!", ".", "?"}
+
+
+def test_an_abbreviation_is_no_stop(embedded: Any) -> None:
+    stops = [k for k, (_, category) in enumerate(described(embedded, TEXTS["abbreviations"])) if category == "stop"]
+    assert len(stops) == 2
+
+
+def test_a_sentence_cut_off_by_the_window_has_no_stop(embedded: Any) -> None:
+    text = "One, two, three, four, five. Six."
+    whole, part = cut(embedded, text), cut(embedded, text, length=6)  # [CLS] one , two , [SEP]
+    assert [CATEGORIES[c] for c in part.category] == ["start", "word", "punctuation", "word", "punctuation", "end"]
+    assert "stop" in [CATEGORIES[c] for c in whole.category]
+    assert part.total == len(whole) - 2
+
+
+def test_a_mask_written_in_the_text_is_an_ordinary_token(embedded: Any) -> None:
+    found = cut(embedded, TEXTS["mask in text"])
+    inner = [CATEGORIES[c] for token, c in zip(found.tokens, found.category, strict=True) if token == "[MASK]"]
+    assert inner == ["word"]
+    ends = [k for k, c in enumerate(found.category) if CATEGORIES[c] == "end"]
+    assert ends == [len(found) - 1]  # the [SEP] in the text is not one of the template's
+
+
+def test_a_causal_model_without_a_start_token_has_its_first_token_as_one(tiny: Callable[[str], Any]) -> None:
+    gpt, llama = tiny("gpt2"), tiny("llama")
+    assert gpt.inspect("The cat sat.").tokens.category.tolist()[:2] == ["start", "word"]
+    shown = llama.inspect("The cat sat.").tokens
+    assert shown.category.tolist()[0] == "start"
+    assert shown.token.tolist()[0] == "<s>"
+    moved = gpt.inspect("The cat sat on the mat and the dog lay down.", start=3, window=6)
+    assert moved.tokens.category.tolist()[0] == "start"  # position 0 of the window, wherever it lies in the text
+
+
+def test_longest_windows_leave_room_for_reserved_positions(tiny: Callable[[str], Any], embedded: Any) -> None:
+    assert embedded.max_length == 128
+    model = tiny("roberta")  # 257 position embeddings of which the padding index takes one
+    assert model.max_length == 256
+    text = " ".join(["word"] * 600)
+    assert len(model.inspect(text, window=256).window) == 256
+    with pytest.raises(HeadscopeError, match="256"):
+        model.inspect(text, window=257)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=st.text(min_size=1, max_size=80))
+def test_any_text_is_described_or_refused_with_a_reason(text: str) -> None:
+    model = any_text_model()
+    try:
+        found = cut(model, text)
+    except HeadscopeError:
+        with pytest.raises(HeadscopeError, match="To put it right"):
+            cut(model, text)
+        return
+    own = [(int(a), int(b)) for (a, b), part in zip(found.span, found.part, strict=True) if part == 0]
+    sentences = sentence_spans(text)
+    assert [CATEGORIES[c] for c in found.category[found.part == 0]] == naive.categories(text, own, sentences)
+    assert all(label == visible(label) for label in found.labels)
+
+
+_loaded: list[headscope.Model] = []
+
+
+def any_text_model() -> headscope.Model:
+    if not _loaded:
+        _loaded.append(headscope.load())
+    return _loaded[0]
