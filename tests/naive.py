@@ -1,4 +1,4 @@
-"""METHOD's definitions for one text, written again from the text alone: plain loops, no torch, nothing of headscope.
+"""The method's definitions (docs/method.md) for one text, written a second time: plain loops, no torch, no headscope.
 
 Slow and obvious on purpose. Takes O and A as arrays and the tokens as characters of a text; everything else is
 worked out here, character by character.

@@ -31,7 +31,7 @@ LABELLED = 256  # more tokens than this are numbered instead of named
 
 
 def similarity_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
-    """S of one head. Bands mark the tokens with high attention among those that count; lines part the sentences."""
+    """S of one head. Lines part the sentences; dotted ones mark tokens with high attention among those that count."""
     attended = inspection.attended(layer, head, theta, text_only=True)
     values = inspection.similarity.sel(layer=layer, head=head).values
     limit = symmetric_limit(values, inspection.counting.numpy())
@@ -41,11 +41,12 @@ def similarity_figure(inspection: Inspection, layer: int, head: int, theta: floa
     _sentences(axes, inspection.window)
     high = list(attended.index) if inspection.stack != "cross" else []
     for place in high:
-        axes.axvspan(place - 0.5, place + 0.5, color=MASK, alpha=0.2, linewidth=0)
-        axes.axhspan(place - 0.5, place + 0.5, color=MASK, alpha=0.2, linewidth=0)
+        # Dotted, so that the colours below stay what they are.
+        axes.axvline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
+        axes.axhline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
     _emphasise(axes, high)
     scale_bar(figure, image, axes, "similarity S = O·Oᵀ")
-    bands = f"blue bands: {len(high)} tokens with attention received > {theta:g} of the largest" if high else ""
+    bands = f"dotted blue: the {len(high)} tokens with attention received > {theta:g} of the largest" if high else ""
     caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", bands)
     return figure
 

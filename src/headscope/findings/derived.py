@@ -1,6 +1,6 @@
 """Derived numbers: what the counts of pairs say about a head, held against what was there to be found.
 
-Every function takes `pairs`, counts with the dimensions (…, level, distance, relation) of METHOD.md, and keeps the
+Every function takes `pairs`, counts with the dimensions (…, level, distance, relation) of docs/method.md, and keeps the
 leading ones: one head, one layer's heads, a whole model. NaN means that there is nothing to compare.
 """
 

@@ -1,6 +1,6 @@
 """One text, every head: what `model.inspect` returns."""
 
 from headscope.inspection.core import Inspection, inspect
-from headscope.inspection.tables import FocalToken
+from headscope.inspection.tables import FocalToken, Options
 
-__all__ = ["FocalToken", "Inspection", "inspect"]
+__all__ = ["FocalToken", "Inspection", "Options", "inspect"]

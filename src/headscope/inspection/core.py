@@ -33,38 +33,20 @@ PAIR_COLUMNS = ["i", "j", "token_i", "token_j", "distance", "relation", "similar
 def inspect(
     model: Model,
     text: str | Sequence[int],
-    pair: str | None = None,
+    pair: str | None,
+    options: Options,
     *,
     stack: str | None = None,
     start: int = 0,
     layers: Collection[int] | None = None,
-    window: int = 128,
-    similarity: str = "dot",
-    scale: str = "max",
-    repeated: str = "token",
-    special: bool = False,
-    language: str = "en",
 ) -> Inspection:
-    """Run one text, or a pair of texts, or given token ids, through a model and keep what every head made of it.
-
-    A text longer than `window` tokens is shown through a window that `start` (in tokens of the text) moves. `stack`
-    picks the encoder, decoder or cross-attention of a model with several; `layers` keeps only some layers, for long
-    windows. The other options are METHOD.md's choices.
-
-    >>> import headscope
-    >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
-    >>> seen
-    Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads
-    >>> seen.similarity.sizes
-    Frozen({'layer': 12, 'head': 12, 'i': 14, 'j': 14})
-    """
-    options = Options(window, similarity, scale, repeated, special, language)
-    shown = prepare(model, text, pair, stack=stack, start=start, length=window, language=language)
-    return Inspection(model.name, options, capture(model, *shown, layers=layers))
+    """Run a window of a text through a model and keep what every head of one stack made of it."""
+    window = prepare(model, text, pair, stack=stack, start=start, length=options.window, language=options.language)
+    return Inspection(model.name, options, capture(model, *window, layers=layers))
 
 
 class Inspection:
-    """What every head did with one text. Arrays are labelled; levels and tables follow METHOD.md."""
+    """What every head did with one text. Arrays are labelled; levels and tables follow docs/method.md."""
 
     def __init__(self, model: str, options: Options, captured: Captured) -> None:
         self.model, self.options, self.captured = model, options, captured
@@ -181,7 +163,7 @@ class Inspection:
 
     @cached_property
     def relations(self) -> torch.Tensor:
-        """The relation of each pair, as an index into METHOD's list."""
+        """The relation of each pair, as an index into `RELATIONS`."""
         window = self.window
         ids = window.ids
         if self.options.repeated == "word":

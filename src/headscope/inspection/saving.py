@@ -84,14 +84,9 @@ def _storable(text: str) -> str:
 def write_dataset(dataset: xr.Dataset, file: Path) -> Path:
     """Write beside the target, then rename: a file with that name is always a whole one."""
     partial = file.with_name(file.name + ".partial")
-    packed = {
-        name: {"zlib": True, "complevel": 1}
-        for name, v in dataset.data_vars.items()
-        if v.dtype.kind == "f" and v.ndim > 1
-    }
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        dataset.to_netcdf(partial, engine="h5netcdf", encoding=packed)
+        dataset.to_netcdf(partial, engine="h5netcdf")
         os.replace(partial, file)
     except OSError as error:
         with suppress(OSError):

@@ -16,7 +16,7 @@ from headscope.windows import CATEGORIES, Window
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The choices that METHOD.md leaves open, as they were made for one inspection."""
+    """The choices that the method leaves open, as they were made for one inspection."""
 
     window: int = 128
     similarity: str = "dot"

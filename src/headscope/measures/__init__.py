@@ -1,1 +1,1 @@
-"""METHOD's quantities, as plain torch functions that read like the formulas."""
+"""The method's quantities, as plain torch functions that read like the formulas."""

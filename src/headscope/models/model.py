@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +53,40 @@ class Model:
         known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < UNBOUNDED]
         return min(known, default=UNBOUNDED)
 
-    def inspect(self, text: str | Sequence[int], pair: str | None = None, **options: Any) -> Inspection:
-        """What every head does with one text; see `headscope.inspection.inspect` for the options."""
-        from headscope.inspection import inspect
+    def inspect(
+        self,
+        text: str | Sequence[int],
+        pair: str | None = None,
+        *,
+        stack: str | None = None,
+        start: int = 0,
+        layers: Collection[int] | None = None,
+        window: int = 128,
+        similarity: str = "dot",
+        scale: str = "max",
+        repeated: str = "token",
+        special: bool = False,
+        language: str = "en",
+    ) -> Inspection:
+        """Run one text, or a pair of texts, or given token ids, and keep what every head made of it.
 
-        return inspect(self, text, pair, **options)
+        A text longer than `window` tokens is shown through a window that `start` (in tokens of the text) moves. `stack`
+        picks the encoder, decoder or cross-attention of a model with several; `layers` keeps only some layers, for
+        long windows. The other options are the method's choices: `similarity` "dot" or "cosine", `scale` of levels
+        "max" or "rank", what makes a pair `repeated`, "token" or "word", and whether `special` tokens take part.
+        `language` is for splitting sentences.
+
+        >>> import headscope
+        >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
+        >>> seen
+        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads
+        >>> dict(seen.similarity.sizes)
+        {'layer': 12, 'head': 12, 'i': 14, 'j': 14}
+        """
+        from headscope.inspection import Options, inspect
+
+        options = Options(window, similarity, scale, repeated, special, language)
+        return inspect(self, text, pair, options, stack=stack, start=start, layers=layers)
 
 
 def _reserved_positions(network: nn.Module, positions: int) -> int:

@@ -1,4 +1,4 @@
-"""A window: at most T tokens of a text, with everything METHOD.md says of each token."""
+"""A window: at most T tokens of a text, with everything the method needs to know of each token."""
 
 from __future__ import annotations
 

@@ -1,0 +1,23 @@
+"""For every test and every example in the documentation: no network, no display, few threads, a folder of its own."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def examples_write_elsewhere(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An example that saves a file must not leave it in the repository."""
+    if isinstance(request.node, pytest.DoctestItem):
+        monkeypatch.chdir(Path(tmp_path_factory.mktemp("example")))

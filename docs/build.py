@@ -1,0 +1,118 @@
+"""Write what is made from the code: reference.md, the commands' output on every page, with --images the pictures.
+
+Running it must leave nothing to commit: the tests compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import io
+import os
+import re
+import shlex
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+import headscope
+from headscope.cli import main
+from headscope.cli.parser import build_parser
+from headscope.inspection import FocalToken, Inspection
+from headscope.tap import LayerHeads, tap
+
+HERE = Path(__file__).parent
+SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
+    ("Loading", [("headscope.load", headscope.load), ("headscope.convert", headscope.convert)]),
+    ("The model", [("headscope.Model", headscope.Model)]),
+    ("One text", [("headscope.Inspection", Inspection), ("headscope.inspection.FocalToken", FocalToken)]),
+    ("The tap", [("headscope.tap.tap", tap), ("headscope.tap.LayerHeads", LayerHeads)]),
+    ("The rest", [("headscope.passages", headscope.passages), ("headscope.HeadscopeError", headscope.HeadscopeError)]),
+]
+COMMANDS = ("inspect", "check", "convert", "demo")
+
+
+def reference() -> str:
+    """The reference as Markdown, from signatures and docstrings."""
+    parts = ["# Reference\n\nMade from the docstrings by `python docs/build.py`; do not edit.\n"]
+    for title, things in SECTIONS:
+        parts.append(f"## {title}\n")
+        for name, thing in things:
+            parts.append(entry(name, thing, 3))
+            if inspect.isclass(thing):
+                parts += [entry(member, value, 4) for member, value in members(thing)]
+    parts.append("## Command line\n")
+    parts += [f"### headscope {name}\n\n```text\n{help_of(name)}```\n" for name in COMMANDS]
+    return "\n".join(parts)
+
+
+def members(cls: type) -> list[tuple[str, Any]]:
+    own = [(name, value) for name, value in vars(cls).items() if not name.startswith("_")]
+    described = [(name, value) for name, value in own if inspect.getdoc(getattr(value, "func", value))]
+    return [(name, value) for name, value in described if callable(value) or is_property(value)]
+
+
+def is_property(value: Any) -> bool:
+    return isinstance(value, property) or hasattr(value, "func")
+
+
+def entry(name: str, thing: Any, depth: int) -> str:
+    function = getattr(thing, "fget", None) or getattr(thing, "func", None)
+    if function is not None:
+        signature = f" → {inspect.signature(function).return_annotation}"
+    else:
+        signature = str(inspect.signature(thing)).replace("(self, ", "(").replace("(self)", "()").replace(" -> ", " → ")
+        signature = signature.replace("'", "") if thing is not headscope.HeadscopeError else signature
+    doc = inspect.getdoc(function or thing) or ""
+    prose, _, example = doc.partition("\n>>> ")
+    code = f"\n```python\n>>> {example}\n```\n" if example else ""
+    return f"{'#' * depth} `{name}`\n\n`{name.rpartition('.')[2]}{signature}`\n\n{prose.strip()}\n{code}"
+
+
+def help_of(command: str) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        os.environ["COLUMNS"] = "100"  # the width that argparse wraps to
+        with suppress(SystemExit):
+            build_parser().parse_args([command, "--help"])
+    return out.getvalue()
+
+
+def refresh_console(page: Path) -> None:
+    """Run every command that a page shows and put what it prints below it."""
+
+    def printed(match: re.Match[str]) -> str:
+        command = match[1].partition("\n")[0]
+        out = io.StringIO()
+        with redirect_stdout(out):
+            main(shlex.split(command)[2:])
+        lines = "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+        return f"```console\n{command}\n{lines}```"
+
+    text = page.read_text(encoding="utf-8")
+    page.write_text(re.sub(r"```console\n(.*?)```", printed, text, flags=re.DOTALL), encoding="utf-8")
+
+
+def images() -> None:
+    """The pictures of the README and the tutorial."""
+    model = headscope.load()
+    passage = next(p for p in headscope.passages() if p["id"] == "news-4")
+    text = "The ferryman knew the river. The river knew the ferryman, and the children feared the river."
+    short = model.inspect(text)
+    pictures = {
+        "grid": (model.inspect(passage["text"]).plot_grid(), 75),
+        "similarity": (short.plot_similarity(11, 3), 90),
+        "attention": (short.plot_attention(11, 3), 90),
+    }
+    for name, (figure, dpi) in pictures.items():
+        figure.savefig(HERE / "images" / f"{name}.png", dpi=dpi)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", action="store_true")
+    if parser.parse_args().images:
+        images()
+    (HERE / "reference.md").write_text(reference(), encoding="utf-8")
+    for page in (HERE.parent / "README.md", *HERE.glob("*.md")):
+        refresh_console(page)
