@@ -244,6 +244,20 @@ def test_a_model_without_attention_is_an_error_and_never_an_empty_result() -> No
         model(torch.ones(2, 4))
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "gptj", "bert", "mpnet"])
+def test_a_single_token_shows_no_direction_and_settles_none(kind: str) -> None:
+    model = BY_KIND[kind].model()
+    stack = "decoder" if kind in ("gpt2", "gptj") else "encoder"
+    one, many = collate([[7]], 0, "cpu"), BY_KIND[kind].batch(model)
+    with tap(model) as tapped:
+        forward(model, one)
+        forward(model, many)
+    assert [heads.stack for heads in tapped][3:] == [stack] * 3
+    with tap(model, causal=stack == "decoder") as told:
+        forward(model, one)
+    assert [heads.stack for heads in told] == [stack] * 3
+
+
 def test_gradients_flow_through_what_the_tap_hands_over() -> None:
     model = BY_KIND["bert"].model()
     batch = BY_KIND["bert"].batch(model)

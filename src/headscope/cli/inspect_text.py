@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -217,4 +218,5 @@ def run_demo(args: Namespace) -> None:
         f"layer {best.layer}, head {best['head']}: which tokens it reads",
     )
     show.table(["file", "what it shows"], [(str(f), m) for f, m in zip(files, meaning, strict=True)], text=(0, 1))
-    show.paragraph('\nNow try your own:  headscope inspect "Your text."  or  headscope inspect --help')
+    command = "headscope" if shutil.which("headscope") else sys.argv[0]
+    show.paragraph(f'\nNow try your own:  {command} inspect "Your text."  or  {command} inspect --help')

@@ -97,12 +97,14 @@ def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] |
     outputs = np.empty((len(kept), shape.heads, size, shape.width), dtype=np.float32)
     weights = np.empty((len(kept), shape.heads, size, size), dtype=np.float32)
     even = np.empty((len(kept), size))
+    filled: set[int] = set()
 
     def keep(heads: LayerHeads) -> None:
         if heads.stack != stack or heads.layer not in kept:
             return
         assert heads.weights is not None
         k = kept.index(heads.layer)
+        filled.add(k)
         outputs[k] = heads.outputs[0].float().cpu().numpy()
         weights[k] = heads.weights[0].float().cpu().numpy()
         readable = None if heads.readable is None else heads.readable.cpu()
@@ -112,8 +114,13 @@ def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] |
 
     types = [read.types.tolist()] if len(read.texts) > 1 else None
     batch = collate([read.ids.tolist()], pad_token(network.config), network.device, types)
-    with tap(network, keep, weights=True, route=model.report.route):
+    with tap(network, keep, weights=True, route=model.report.route, causal=shape.causal):
         forward(network, batch)
+    if len(filled) < len(kept):
+        raise HeadscopeError(
+            f"{model.name!r} showed {len(filled)} of {len(kept)} {stack} layers for this text",
+            "please report this: it is a defect of headscope",
+        )
     if not np.isfinite(outputs).all():
         raise HeadscopeError(f"{model.name!r} gives NaN or infinite outputs for this text", 'load it in "float32"')
     return Captured(stack, kept, queries, keys, outputs, weights, even)

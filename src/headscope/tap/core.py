@@ -22,7 +22,9 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
     """Show, layer by layer, what the heads of a transformers model write while it runs.
 
     Without a `sink` the layers are collected and iterating over the tap gives them. With one, `sink(heads)` is called
-    for each layer as soon as it has run, and nothing is kept: memory does not grow with depth.
+    for each layer as soon as it has run, and nothing is kept: memory does not grow with depth. `layers` names the
+    layers to hand over. `causal` tells whether the one stack of a model reads backwards only, where that is known
+    beforehand; otherwise it is seen from the first text.
 
     The model's outputs are bit for bit those of an untapped run, and everything is put back on leaving, also after an
     exception. Only forward passes of the thread that opened the tap are seen, so several threads may tap one model, or
@@ -48,6 +50,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         values: bool = False,
         layers: Collection[int] | None = None,
         route: str = "auto",
+        causal: bool | None = None,
     ) -> None:
         if route not in ("auto", "interface", "fallback"):
             raise HeadscopeError(f"no route is called {route!r}", "use 'auto', 'interface' or 'fallback'")
@@ -57,7 +60,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         self.route = route if route != "auto" else "interface" if places.uses_interface(model) else "fallback"
         self._names = {id(module): name for name, module in model.named_modules()}
         self._two_stacks = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
-        self._causal: bool | None = None
+        self._causal = causal  # of a model with one stack; seen from the first text where it is not told
         self._calls: dict[str, int] = {}  # attention calls in this forward pass, by stack
         self._seen = self._ran = 0
         self._batch = 0
@@ -137,7 +140,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
 
     def wants_readable(self) -> bool:
         """Whether it must still be found out which tokens may be read."""
-        return self.weights or self._causal is None
+        return self.weights or (self._causal is None and not self._two_stacks)
 
     def record(
         self,
@@ -150,9 +153,11 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         """Number one attention call and hand it on; the routes call this."""
         self._seen += 1
         name = self._names[id(module)]
-        if self._causal is None and not self._two_stacks:
-            self._causal = reads_backwards(module, readable, outputs.shape[2])
-        stack = places.stack_of(name, self._two_stacks, bool(self._causal))
+        causal = self._causal
+        if causal is None and not self._two_stacks:
+            causal = reads_backwards(module, readable, outputs.shape[2])
+            self._causal = causal if outputs.shape[2] > 1 else None  # a single token shows no direction
+        stack = places.stack_of(name, self._two_stacks, bool(causal))
         layer = self._calls.get(stack, 0)
         self._calls[stack] = layer + 1
         if self.layers is not None and layer not in self.layers:
