@@ -7,6 +7,7 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("MPLBACKEND", "agg")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the numbers in the documentation are a CPU's
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side
 
 from pathlib import Path

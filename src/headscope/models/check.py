@@ -235,10 +235,10 @@ def _check_rows(layers: list[LayerHeads], modules: dict[str, nn.Module], ends: l
         for b, end in enumerate(ends)
         if layer.weights is not None
     ]
+    limit = max(1e-5, torch.finfo(layers[0].outputs.dtype).eps * 8)
     if any(hasattr(modules[layer.module], "sinks") for layer in layers):
-        inside = all(bool(((s > 0) & (s <= 1 + 1e-6)).all()) for s in sums)
+        inside = all(bool(((s > 0) & (s <= 1 + limit)).all()) for s in sums)
         add(ROWS, inside, note="the model has an attention sink: rows sum to less than one")
         return
     worst = max(float((s - 1).abs().max()) for s in sums)
-    limit = max(1e-5, torch.finfo(layers[0].outputs.dtype).eps * 8)
     add(ROWS, worst <= limit, worst)
