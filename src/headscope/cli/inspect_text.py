@@ -16,6 +16,7 @@ from headscope.texts import check_text, decode, read_text
 if TYPE_CHECKING:
     from headscope.inspection import Inspection
 
+FEW = 10  # high pairs below which a head says little
 LAYER_COLUMNS = {
     "layer": "layer",
     "stop_focus": "stop\nfocus",
@@ -175,16 +176,28 @@ def _as_json(seen: Inspection, args: Namespace) -> dict[str, Any]:
 def save(
     seen: Inspection, folder: Path, layer: int | None, head: int | None, theta: float, formats: tuple[str, ...]
 ) -> list[Path]:
-    """Write the dataset, the grid and, where a head was chosen, its two matrices."""
+    """Write the dataset, the grid and the two matrices of one head: the one chosen, or a telling one."""
+    if layer is None or head is None:
+        layer, head = telling_head(seen, layer)
     with show.working("writing the figures"):
         files = [seen.save(folder / "inspection.nc")]
-        figures = {"grid": seen.plot_grid()}
-        if layer is not None and head is not None:
-            figures[f"similarity-{layer}-{head}"] = seen.plot_similarity(layer, head, theta=theta)
-            figures[f"attention-{layer}-{head}"] = seen.plot_attention(layer, head, theta=theta)
+        figures = {
+            "grid": seen.plot_grid(),
+            f"similarity-{layer}-{head}": seen.plot_similarity(layer, head, theta=theta),
+            f"attention-{layer}-{head}": seen.plot_attention(layer, head, theta=theta),
+        }
         for name, figure in figures.items():
             files += [figure.save(folder / f"{name}.{kind}") for kind in formats]
     return files
+
+
+def telling_head(seen: Inspection, layer: int | None = None) -> tuple[int, int]:
+    """The head of a layer, the last one unless named, that gathers most of its pairs round one token."""
+    heads = seen.summary()
+    own = heads[heads.layer == (heads.layer.max() if layer is None else layer)]
+    told = own[own.high_pairs >= FEW]
+    order = (told if len(told) else own).sort_values("focal_share", ascending=False, kind="stable")
+    return int(order.layer.iloc[0]), int(order["head"].iloc[0])
 
 
 def run_demo(args: Namespace) -> None:
@@ -206,16 +219,14 @@ def run_demo(args: Namespace) -> None:
     layer_table(seen, 0.5)
     show.paragraph("\nWhat was found in this text", style="bold")
     show.bullets(seen.in_words())
-    heads = seen.summary()
-    told = heads[(heads.layer == heads.layer.max()) & (heads.high_pairs >= 10)]
-    best = told.loc[told.focal_share.idxmax()] if len(told) else heads.iloc[-1]
-    files = save(seen, Path(args.out), int(best.layer), int(best["head"]), 0.3, ("png",))
+    layer, head = telling_head(seen)
+    files = save(seen, Path(args.out), layer, head, 0.3, ("png",))
     show.paragraph("\nLook at the figures", style="bold")
     meaning = (
         "every number behind this, as a labelled dataset",
         "all 144 heads at a glance: dark is similar",
-        f"layer {best.layer}, head {best['head']}: which tokens it finds alike",
-        f"layer {best.layer}, head {best['head']}: which tokens it reads",
+        f"layer {layer}, head {head}: which tokens it finds alike",
+        f"layer {layer}, head {head}: which tokens it reads",
     )
     show.table(["file", "what it shows"], [(str(f), m) for f, m in zip(files, meaning, strict=True)], text=(0, 1))
     command = "headscope" if shutil.which("headscope") else sys.argv[0]
