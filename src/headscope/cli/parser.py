@@ -69,9 +69,7 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     choices.add_argument("--special", action="store_true", help="let special tokens take part in the pairs")
     choices.add_argument("--language", default="en", help="language for splitting sentences (default en)")
     out = parser.add_argument_group("output")
-    out.add_argument(
-        "--save", metavar="DIR", help="write inspection.nc and figures (all heads; the chosen or a telling head) here"
-    )
+    out.add_argument("--save", metavar="DIR", help="write inspection.nc and figures into this folder")
     out.add_argument(
         "--format",
         action="append",
