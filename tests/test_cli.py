@@ -144,6 +144,10 @@ BAD = {
     "device": (["inspect", "x y", "--device", "toaster"], "the device 'toaster'"),
     "dtype": (["inspect", "x y", "--dtype", "int3"], "no dtype"),
     "save over a file": (["inspect", "x y", "--save", "/dev/null/x"], "cannot be written"),
+    "language": (["inspect", "x y", "--language", "german"], "no language code"),
+    "pairs": (["inspect", "x y", "--pairs", "-3"], "--pairs -3"),
+    "format without save": (["inspect", "x y", "--format", "svg"], "--format is for saved figures"),
+    "save onto a file": (["inspect", "x y", "--save", "/dev/null"], "is a file"),
     "convert": (["convert", "/no/such", "/tmp/never"], "there is no folder"),
 }
 

@@ -22,6 +22,9 @@ def passages(group: str | None = None) -> list[dict[str, str]]:
     """
     lines = (Path(__file__).parent / "data" / "passages.jsonl").read_text(encoding="utf-8").splitlines()
     every = [json.loads(line) for line in lines]
+    groups = {passage["group"]: None for passage in every}
+    if group is not None and group not in groups:
+        raise HeadscopeError(f"no passages are called {group!r}", f"the genres are {', '.join(groups)}")
     return [passage for passage in every if group in (None, passage["group"])]
 
 

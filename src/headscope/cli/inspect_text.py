@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from argparse import Namespace
@@ -44,8 +45,11 @@ HEAD_COLUMNS = {
 LEGEND = (
     "stop / end focus: attention to sentence ends / closing special tokens over an even spread. distance: of similar "
     "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "
-    "similar than others at the same distance; 1 is none. – : nothing to compare in this text."
+    "similar than others at the same distance; 1 is none. – : nothing to compare, or none of the others is similar."
 )
+
+
+CAUTION = "One text is an illustration, not a finding: another text may single out other heads."
 
 
 def run_inspect(args: Namespace) -> None:
@@ -55,6 +59,12 @@ def run_inspect(args: Namespace) -> None:
     from headscope.measures.attention import check_theta
     from headscope.measures.similarity import first_high_bin
 
+    if args.pairs < 1:
+        raise HeadscopeError(f"--pairs {args.pairs}", "ask for at least one pair")
+    if args.format and not args.save:
+        raise HeadscopeError("--format is for saved figures", "say where to with --save DIR")
+    if args.save and Path(args.save).exists() and not Path(args.save).is_dir():
+        raise HeadscopeError(f"{args.save!r} is a file and cannot be written to as a folder", "name a folder")
     text = _text(args)
     check_text(text)  # before the seconds it takes to load a model
     check_theta(args.theta)
@@ -93,6 +103,8 @@ def _text(args: Namespace) -> str:
             raise HeadscopeError("there are two texts, one given and one in --file", "give one of them")
         return read_text(args.file)
     if args.text is not None and args.text != "-":
+        if re.fullmatch(r"\S+\.(txt|md|json|jsonl|csv|html)", args.text):
+            print(f"headscope: taking {args.text!r} as the text; --file {args.text} reads a file", file=sys.stderr)
         return str(args.text)
     if args.text is None and sys.stdin.isatty():
         raise HeadscopeError("there is no text", 'give one: headscope inspect "The cat saw the dog."')
@@ -105,6 +117,7 @@ def _print(seen: Inspection, args: Namespace) -> None:
         layer_table(seen, args.tau)
         show.paragraph()
         show.bullets(seen.in_words(args.tau))
+        show.paragraph("\n" + CAUTION, style="dim")
     elif args.head is None:
         heads = seen.summary(args.tau)
         rows = heads[heads.layer == args.layer]
@@ -125,7 +138,15 @@ def header(seen: Inspection) -> None:
     )
     cut = "" if own.size == 0 else f", characters {own[:, 0].min()} to {own[:, 1].max()} of {whole}"
     count = "1 sentence" if sentences == 1 else f"{sentences} sentences"
-    show.paragraph(f"{len(window)} tokens in the window ({seen.shown}{cut}), {count}\n")
+    show.paragraph(f"{len(window)} tokens in the window ({seen.shown}{cut}), {count}")
+    unknown = int(window.unknown.sum())
+    if unknown:
+        show.paragraph(
+            f"{unknown} of the tokens are unknown to this model ({window.tokens[int(window.unknown.argmax())]}): it "
+            "cannot tell one of them from another, and counts them as repetitions",
+            style="yellow",
+        )
+    show.paragraph()
 
 
 def layer_table(seen: Inspection, tau: float) -> None:
@@ -158,7 +179,8 @@ def _as_json(seen: Inspection, args: Namespace) -> dict[str, Any]:
     def records(table: Any) -> Any:
         return json.loads(table.to_json(orient="records"))
 
-    found: dict[str, Any] = {"model": seen.model, "stack": seen.stack, "shown": seen.shown, "tau": args.tau}
+    found: dict[str, Any] = {"model": seen.model, "stack": seen.stack, "shown": seen.shown}
+    found |= {"tau": args.tau, "theta": args.theta, "in_words": seen.in_words(args.tau)}
     found |= {"options": seen.settings(), "tokens": records(seen.tokens)}
     heads = seen.summary(args.tau)
     if args.layer is None:
@@ -213,12 +235,13 @@ def run_demo(args: Namespace) -> None:
     header(seen)
     show.paragraph(
         "A transformer reads a text through attention heads, here 144 of them. Each head writes a vector for every "
-        "token. Two tokens whose vectors point the same way are alike to that head. This table sums up, layer by "
-        "layer, which tokens its heads find alike:\n"
+        "token. Two tokens whose vectors have a large product are similar to that head: they point the same way "
+        "and are long. This table sums up, layer by layer, which tokens its heads find similar:\n"
     )
     layer_table(seen, 0.5)
     show.paragraph("\nWhat was found in this text", style="bold")
     show.bullets(seen.in_words())
+    show.paragraph("\n" + CAUTION, style="dim")
     layer, head = telling_head(seen)
     files = save(seen, Path(args.out), layer, head, 0.3, ("png",))
     show.paragraph("\nLook at the figures", style="bold")

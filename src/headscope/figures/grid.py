@@ -39,7 +39,13 @@ def grid_figure(inspection: Inspection) -> Picture:
     for spine in axes.spines.values():
         spine.set_visible(False)
     scale_bar(figure, image, axes, "S over the head's largest pair")
-    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; special tokens left out")
+    left_out = "" if inspection.options.special else "; special tokens left out"
+    pooled = int(inspection.counting.sum()) > FINEST
+    caption(
+        figure,
+        f"{inspection.model}, {inspection.stack}, {inspection.shown}, {inspection.options.similarity}{left_out}",
+        "a pixel shows the most similar of the neighbouring pairs it stands for" if pooled else "",
+    )
     return figure
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from headscope.inspection.core import Inspection
 
+SCALES = {"dot": "similarity S = O·Oᵀ", "cosine": "similarity S, cosine"}
 LABELLED = 256  # more tokens than this are numbered instead of named
 
 
@@ -45,8 +46,9 @@ def similarity_figure(inspection: Inspection, layer: int, head: int, theta: floa
         axes.axvline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
         axes.axhline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
     _emphasise(axes, high)
-    scale_bar(figure, image, axes, "similarity S = O·Oᵀ")
-    bands = f"dotted blue: the {len(high)} tokens with attention received > {theta:g} of the largest" if high else ""
+    scale_bar(figure, image, axes, SCALES[inspection.options.similarity])
+    bands = f"dotted blue: the {len(high)} tokens that receive more than {theta:g} of the largest attention among them"
+    bands = f"{bands}, special tokens left out" if high and not inspection.options.special else bands if high else ""
     caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", bands)
     return figure
 
@@ -72,7 +74,7 @@ def attention_figure(inspection: Inspection, layer: int, head: int, theta: float
     scale_bar(figure, image, axes, "attention weight A")
     axes.set_ylabel("reads (query)")
     axes.set_xlabel("is read (key)")
-    blue = f"blue: {len(high)} tokens that receive more than {theta:g} of the largest"
+    blue = f"blue: the {len(high)} of all tokens that receive more than {theta:g} of the largest attention"
     caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", blue)
     return figure
 

@@ -58,13 +58,15 @@ def prepare(
             f"its longest is {model.max_length}; move a shorter one with start=",
         )
     causal = chosen.causal and "encoder" not in model.stacks
+    if hasattr(text, "tolist"):  # an array or a tensor of ids
+        text = text.tolist()
     if isinstance(text, str):
         if pair is not None and not isinstance(pair, str):
             raise HeadscopeError(f"the pair is a {type(pair).__name__}", "give a second text")
         return chosen.name, window(
             text, pair, model.tokenizer, model.template, length=length, start=start, causal=causal, language=language
         )
-    if not isinstance(text, (Sequence, np.ndarray)) or isinstance(text, (bytes, bytearray)):
+    if not isinstance(text, Sequence) or isinstance(text, (bytes, bytearray)):
         raise HeadscopeError(f"the text is a {type(text).__name__}", "give a string or a list of token ids")
     if pair is not None or start:
         raise HeadscopeError("pair= and start= go with a text, not with token ids", "leave them out")
@@ -84,6 +86,8 @@ def _from_ids(model: Model, ids: Sequence[Any], causal: bool, language: str) -> 
 def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] | None = None) -> Captured:
     """Run the window and keep outputs and attention of one stack's layers."""
     shape = model.stacks[stack]
+    if layers is not None and not isinstance(layers, Collection):
+        raise HeadscopeError(f"layers={layers!r}", f"give a list, for example layers=[{layers}]")
     kept = list(range(shape.layers)) if layers is None else sorted(set(layers))
     if not kept or not set(kept) <= set(range(shape.layers)):
         raise HeadscopeError(f"layers={sorted(set(kept))}", f"name layers from 0 to {shape.layers - 1}")

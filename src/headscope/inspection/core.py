@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import cached_property, lru_cache
@@ -230,12 +231,15 @@ class Inspection:
         """The focal token of each head of the k-th kept layer."""
         high = self.layer_pairs(k).bin >= similarity_.first_high_bin(tau)  # (H, P)
         numbers, shares = focal_.focal(high, *self.places, self._same)
-        counts = high.sum(1)
+        counts, labels = high.sum(1), self.window.labels
         found: list[FocalToken | None] = []
         for number, share, count in zip(numbers.tolist(), shares.tolist(), counts.tolist(), strict=True):
-            place = int((self._same == number).nonzero()[0, 0]) if number >= 0 else -1
-            token = FocalToken(self.window.labels[place], int(self.window.ids[place]), share, count)
-            found.append(token if number >= 0 else None)
+            if number < 0:
+                found.append(None)
+                continue
+            own = np.flatnonzero(self._same.numpy() == number)
+            label = Counter(labels[place] for place in own).most_common(1)[0][0]  # "the" and "The" may be one token
+            found.append(FocalToken(label, int(self.window.ids[own[0]]), share, count))
         return found
 
     # ------------------------------------------------------------------ attention
@@ -310,6 +314,8 @@ class Inspection:
         """Write the dataset as netCDF, which plain `xarray.open_dataset` reads."""
         from headscope.inspection.saving import write_dataset
 
+        if Path(file).suffix != ".nc":
+            raise HeadscopeError(f"{str(file)!r} is not named like a netCDF file", "end the name in .nc")
         return write_dataset(self.to_dataset(), Path(file))
 
     def settings(self) -> dict[str, Any]:

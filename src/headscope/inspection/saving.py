@@ -24,6 +24,7 @@ COLUMNS = {
     "start": "first character of the token in its text",
     "end": "one past the last character",
     "part": "0 or 1: which text of a pair; -1: special token",
+    "unknown": "1 where the tokenizer has no token for the characters",
 }
 
 
@@ -42,7 +43,9 @@ def inspection_dataset(inspection: Inspection) -> xr.Dataset:
     for prefix, dim, table in (("token", "token", inspection.tokens), ("key", "key", inspection.key_tokens)):
         for column, meaning in COLUMNS.items():
             values = table[column].to_numpy()
-            if values.dtype.kind not in "iuf":
+            if values.dtype == bool:
+                values = values.astype(np.int8)
+            elif values.dtype.kind not in "iuf":
                 values = np.array([_storable(str(value)) for value in values], dtype=object)
             variables[f"{prefix}_{column}"] = xr.DataArray(values, dims=(dim,), attrs={"description": meaning})
     for part, text in enumerate(inspection.window.texts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pandas as pd
@@ -29,6 +30,10 @@ class Options:
         for name, allowed in (("similarity", SIMILARITIES), ("scale", SCALES), ("repeated", REPEATS)):
             if getattr(self, name) not in allowed:
                 raise HeadscopeError(f"{name}={getattr(self, name)!r}", f"use one of {', '.join(allowed)}")
+        if not re.fullmatch(r"[a-z]{2,3}", self.language):
+            raise HeadscopeError(f"language={self.language!r} is no language code", "use ISO 639: en, de, zh, …")
+        if self.window < 1:
+            raise HeadscopeError(f"window={self.window}", "ask for at least one token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ def token_table(window: Window) -> pd.DataFrame:
             "start": window.span[:, 0],
             "end": window.span[:, 1],
             "part": window.part,
+            "unknown": window.unknown,
             "label": list(window.labels),
         }
     )

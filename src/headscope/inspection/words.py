@@ -1,17 +1,28 @@
-"""What stands out in an inspection, in sentences that need no knowledge of the method."""
+"""What stands out in an inspection, in sentences that need no knowledge of the method.
+
+Each sentence gives the counts it rests on, and is left out where they are small: one text has few pairs, and the most
+extreme of 144 ratios is mostly chance.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+from headscope.measures.focal import FEW
+from headscope.measures.relations import BOTH, REPEATED, SENTENCE, UNRELATED
+from headscope.measures.similarity import first_high_bin
 
 if TYPE_CHECKING:
     from headscope.inspection.core import Inspection
 
-ENOUGH = 10  # high pairs that a head must have before anything is said of it
+KINDS = 3  # different words that a repetition head must find
 
 
 def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
@@ -19,17 +30,63 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
 
     One text is an illustration: nothing here is a finding about the model.
     """
-    layers, heads = inspection.layer_summary(tau), inspection.summary(tau)
-    told = heads[heads.high_pairs >= ENOUGH]
+    count = int(inspection.counting.sum())
+    if count < FEW:
+        return [f"The text is too short to say anything of its heads: {count} token{'s' * (count != 1)} to compare."]
+    layers, heads = inspection.layer_summary(tau), list(word_pairs(inspection, tau))
     found = [
         _separators(layers),
         _distance(layers),
-        _sentence(told),
-        _repetition(told),
-        _common_token(told),
+        _sentence(heads),
+        _repetition(heads),
+        _common_token(inspection.summary(tau)),
         _different_focal(layers),
     ]
     return [sentence for sentence in found if sentence]
+
+
+@dataclass(frozen=True, slots=True)
+class WordPairs:
+    """The high pairs of two known words of one head, and what the text would give by itself."""
+
+    name: str
+    high: int
+    in_sentence: int
+    by_distance: float  # how many of them would be in one sentence if only their distances mattered
+    repeated: int
+    kinds: int  # different words among the repeated
+    base: float  # share of repeated pairs among all pairs of words
+
+
+def word_pairs(inspection: Inspection, tau: float) -> Iterator[WordPairs]:
+    """Count the high pairs of words of every head."""
+    first, second = (place.numpy() for place in inspection.places)
+    relation = inspection.relations.numpy()
+    unknown = inspection.window.unknown
+    known = ~(unknown[first] | unknown[second])
+    words = known & np.isin(relation, (BOTH, SENTENCE, REPEATED, UNRELATED))
+    same, again = np.isin(relation, (BOTH, SENTENCE)), np.isin(relation, (BOTH, REPEATED))
+    share = _share_by_distance((second - first)[words], same[words], len(inspection.window))
+    base = float(again[words].mean()) if words.any() else 0.0
+    for k, layer in enumerate(inspection.captured.layers):
+        for head, bins in enumerate(inspection.layer_pairs(k).bin.numpy()):
+            high = words & (bins >= first_high_bin(tau))
+            yield WordPairs(
+                f"Layer {layer}, head {head}",
+                int(high.sum()),
+                int((high & same).sum()),
+                float(share[(second - first)[high]].sum()),
+                int((high & again).sum()),
+                len(set(inspection.window.ids[first[high & again]].tolist())),
+                base,
+            )
+
+
+def _share_by_distance(distance: NDArray[Any], same: NDArray[Any], longest: int) -> NDArray[np.float64]:
+    """Of all pairs of words at each distance, how many are in one sentence."""
+    every = np.bincount(distance, minlength=longest)
+    inside = np.bincount(distance[same], minlength=longest)
+    return inside / np.maximum(every, 1)
 
 
 def times(ratio: float) -> str:
@@ -39,12 +96,6 @@ def times(ratio: float) -> str:
     ('3.2 times', 'over 100 times')
     """
     return f"{ratio:.1f} times" if ratio <= 100 else "over 100 times"
-
-
-def _top(heads: pd.DataFrame, column: str) -> Any:
-    """The row with the largest value in a column."""
-    order = heads.sort_values(column, ascending=False, kind="stable")
-    return next(order.rename(columns={"head": "head_"}).itertuples(index=False))
 
 
 def _by_layer(layers: pd.DataFrame, column: str) -> dict[int, float]:
@@ -68,46 +119,43 @@ def _separators(layers: pd.DataFrame) -> str:
 
 
 def _distance(layers: pd.DataFrame) -> str:
-    distance = _by_layer(layers, "distance")
-    if not distance:
+    distance = _by_layer(layers[layers.high_pairs >= FEW], "distance")
+    if len(distance) < 2:
         return ""
     near, far = min(distance, key=distance.__getitem__), max(distance, key=distance.__getitem__)
     return (
-        f"Similar words lie closest together in layer {near} ({distance[near]:.0%} of the distance of any two words) "
+        f"Similar tokens lie closest together in layer {near} ({distance[near]:.0%} of the distance of any two) "
         f"and farthest apart in layer {far} ({distance[far]:.0%})."
     )
 
 
-def _sentence(heads: pd.DataFrame) -> str:
-    known = heads[np.isfinite(heads.sentence_preference)]
-    if known.empty:
+def _sentence(heads: list[WordPairs]) -> str:
+    known = [h for h in heads if h.high >= FEW and h.in_sentence - h.by_distance > 0.1 * h.high]
+    if not known:
         return ""
-    best = _top(known, "sentence_preference")
-    if best.sentence_preference < 1.1:
-        return "No head finds words of the same sentence more alike than words as far apart in two sentences."
+    best = max(known, key=lambda h: (h.in_sentence - h.by_distance) / math.sqrt(h.high))
     return (
-        f"Layer {best.layer}, head {best.head_} keeps to the sentence most: two words of one sentence are "
-        f"{times(best.sentence_preference)} as likely to be similar as two words as far apart in different ones."
+        f"{best.name} keeps to the sentence most: {best.in_sentence} of its {best.high} high pairs of words lie in one "
+        f"sentence, where their distances alone would make it {best.by_distance:.0f}."
     )
 
 
-def _repetition(heads: pd.DataFrame) -> str:
-    known = heads[np.isfinite(heads.repetition_preference)]
-    if known.empty:
+def _repetition(heads: list[WordPairs]) -> str:
+    known = [h for h in heads if h.high >= FEW and h.kinds >= KINDS and h.repeated > 2 * h.base * h.high]
+    if not known:
         return ""
-    best = _top(known, "repetition_preference")
-    if best.repetition_preference < 1.1:
-        return "No head finds a repeated word more like itself than like others."
+    best = max(known, key=lambda h: (h.repeated - h.base * h.high) / math.sqrt(h.high))
     return (
-        f"Layer {best.layer}, head {best.head_} finds repetitions: a word and its repetition are "
-        f"{times(best.repetition_preference)} as likely to be similar as two different words that far apart."
+        f"{best.name} finds repetitions: {best.repeated} of its {best.high} high pairs of words are the same word "
+        f"twice ({best.kinds} different words); of all pairs of words {best.base:.1%} are."
     )
 
 
 def _common_token(heads: pd.DataFrame) -> str:
-    if heads.empty:
+    told = heads[heads.high_pairs >= FEW].sort_values(["focal_share", "high_pairs"], ascending=False, kind="stable")
+    if told.empty:
         return ""
-    best = _top(heads, "focal_share")
+    best: Any = next(told.rename(columns={"head": "head_"}).itertuples(index=False))
     return (
         f"Layer {best.layer}, head {best.head_} gathers round one token: “{best.focal_token}” is in "
         f"{best.focal_share:.0%} of its {best.high_pairs} high pairs."
@@ -119,6 +167,7 @@ def _different_focal(layers: pd.DataFrame) -> str:
         return ""
     first, last = layers.iloc[0], layers.iloc[-1]
     return (
-        f"The heads of the first layer gather round {first.focal_unique:.0f} different tokens, those of the last round "
-        f"{last.focal_unique:.0f}; by chance alone it would be about {last.focal_expected:.0f}."
+        f"Counting different focal tokens (the one each head gathers round), the first layer has "
+        f"{first.focal_unique:.0f}, the last {last.focal_unique:.0f}; heads that each picked a token of the text at "
+        f"random would have about {last.focal_expected:.0f}."
     )

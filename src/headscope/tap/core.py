@@ -63,6 +63,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         self._causal = causal  # of a model with one stack; seen from the first text where it is not told
         self._calls: dict[str, int] = {}  # attention calls in this forward pass, by stack
         self._seen = self._ran = 0
+        self._layers_seen: set[int] = set()
         self._batch = 0
         self._running: list[nn.Module] = []
         self._handles: list[Any] = []
@@ -108,7 +109,15 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         for handle in self._handles:
             handle.remove()
         self._handles, self._running = [], []
-        if kind is None and self._ran and not self._seen:
+        if kind is not None or not self._ran:
+            return
+        if self.layers is not None and not set(self.layers) <= self._layers_seen:
+            never = sorted(set(self.layers) - self._layers_seen)
+            raise HeadscopeError(
+                f"{type(self.model).__name__} has no layer {never[0]}",
+                f"its layers are 0 to {max(self._layers_seen, default=0)}",
+            )
+        if not self._seen:
             raise HeadscopeError(
                 f"no attention was seen in {type(self.model).__name__}: it neither uses transformers' attention "
                 "interface nor multiplies softmax weights with values",
@@ -160,6 +169,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         stack = places.stack_of(name, self._two_stacks, bool(causal))
         layer = self._calls.get(stack, 0)
         self._calls[stack] = layer + 1
+        self._layers_seen.add(layer)
         if self.layers is not None and layer not in self.layers:
             return
         if self.weights and weights is None:

@@ -47,6 +47,7 @@ class Window:
     word: Ints  # (T,)
     span: Ints  # (T, 2)
     part: Ints  # (T,)
+    unknown: NDArray[np.bool_]  # (T,): stands for characters that the tokenizer has no token for
     tokens: tuple[str, ...]
     texts: tuple[str, ...]
     first: int
@@ -79,11 +80,16 @@ class Window:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each token as something a person can read: the text's own characters where the token has any."""
-        return tuple(
-            visible(token if part < 0 or a == b or token.startswith("##") else _piece(self.texts[part], a, b))
-            for token, part, (a, b) in zip(self.tokens, self.part, self.span, strict=True)
-        )
+        """Each token as something a person can read: the text's own characters where the token has any.
+
+        A token that is unknown to the tokenizer says so, because the model cannot tell it from any other such.
+        """
+        shown = []
+        for k, (token, part, (a, b)) in enumerate(zip(self.tokens, self.part, self.span, strict=True)):
+            plain = part < 0 or a == b or token.startswith("##")
+            label = visible(token if plain else _piece(self.texts[part], a, b))
+            shown.append(f"{visible(token)}:{label}" if self.unknown[k] and not plain else label)
+        return tuple(shown)
 
 
 def _piece(text: str, start: int, end: int) -> str:
@@ -164,7 +170,7 @@ def shifted_window(window: Window, start_id: int, tokenizer: Any) -> Window:
 
 # ---------------------------------------------------------------------- one text's tokens
 
-_COLUMNS = ("ids", "types", "category", "sentence", "word", "span", "part")
+_COLUMNS = ("ids", "types", "category", "sentence", "word", "span", "part", "unknown")
 
 
 def _read(text: str, part: int, tokenizer: Any, language: str, kind: int) -> Window:
@@ -215,6 +221,7 @@ def _describe(
         np.array(word, dtype=np.int64),
         np.array(spans, dtype=np.int64).reshape(-1, 2),
         np.full(len(ids), part, dtype=np.int64),
+        np.array(ids, dtype=np.int64) == (-1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id),
         tuple(tokenizer.convert_ids_to_tokens(list(ids))),
         (text,),
         0,
@@ -269,6 +276,7 @@ def _special(tokenizer: Any, ids: Sequence[int], category: int, kind: int) -> Wi
         none,
         np.zeros((n, 2), dtype=np.int64),
         none,
+        np.zeros(n, dtype=bool),
         tuple(tokenizer.convert_ids_to_tokens(list(ids))) if n else (),
         (),
         0,
