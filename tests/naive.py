@@ -31,7 +31,7 @@ def first_char(text: str, span: tuple[int, int]) -> int | None:
 def word_of(text: str, span: tuple[int, int]) -> tuple | None:
     """The (start, end) of the word a token belongs to; None where the token is a word of its own."""
     at = first_char(text, span)
-    if at is None or not in_word(text[at]) or unicodedata.name(text[at], "").startswith(NO_SPACES):
+    if at is None or not in_word(text[at]) or any(script in unicodedata.name(text[at], "") for script in NO_SPACES):
         return None
     a = at
     while a > 0 and in_word(text[a - 1]):

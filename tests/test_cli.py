@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
+from folders import make_folder
 from headscope.cli import main
 
 TEXT = "The cat saw the dog. The dog saw the cat, and the cat ran."
@@ -107,7 +108,7 @@ def test_save_writes_the_dataset_and_the_figures(
 def test_check_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check")
     assert code == 0
-    assert out.count("holds") == 8
+    assert out.count("holds") == 10
 
 
 def test_demo_explains_and_says_where_the_figures_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -133,6 +134,12 @@ BAD = {
     "no such layer": (["inspect", "x y", "--layer", "12"], "no layer 12"),
     "no such head": (["inspect", "x y", "--layer", "1", "--head", "12"], "no head 12"),
     "tau": (["inspect", "x y", "--tau", "0.33"], "τ is 0.33"),
+    "tau nan": (["inspect", "x y", "--tau", "nan"], "τ is nan"),
+    "tau inf": (["inspect", "x y", "--tau", "inf"], "τ is inf"),
+    "home of nobody": (["inspect", "x", "--model", "~nobody-at-all/m"], "no path and no hub id"),
+    "endless name": (["inspect", "x", "--model", "m" * 300], "no path and no hub id"),
+    "device without backend": (["inspect", "x y", "--device", "privateuseone"], "the device"),
+    "save nowhere": (["inspect", "x y", "--save", ""], "names no folder"),
     "tau zero": (["inspect", "x y", "--tau", "0"], "τ is 0"),
     "theta": (["inspect", "x y", "--theta", "1.5"], "θ is 1.5"),
     "window": (["inspect", "x y", "--window", "129"], "too long"),
@@ -179,14 +186,14 @@ def test_a_fifty_megabyte_file_is_refused_without_being_read(
         opened.truncate(50_000_000)
     code, _, err = run(capsys, "inspect", "--file", str(file))
     assert code == 2
-    assert "larger than 8 MB" in err
+    assert "larger than 800 kB" in err
 
 
 def test_a_long_text_below_the_limit_is_shown_through_its_window(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "long.txt"
-    file.write_text(TEXT * 5000)
+    file.write_text(TEXT * 3000)
     code, out, _ = run(capsys, "inspect", "--file", str(file), "--start", "1000")
     assert code == 0
     assert "tokens 1000 to 1126 of" in out
@@ -205,10 +212,14 @@ def test_debug_shows_the_traceback() -> None:
     assert "Traceback" in done.stderr
 
 
-def test_hostile_tokens_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_tokens_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With a tokenizer that keeps every byte: BERT's throws most of these away by itself."""
+    model = make_folder("gpt2", tmp_path / "gpt2")
     text = "[bold]x[/bold] \u202eevil\u202c [red]y. \u200bhidden <script>."
-    code, out, _ = run(capsys, "inspect", text, "--layer", "0", "--head", "0", "--theta", "0.01")
+    options = ["--model", str(model), "--layer", "0", "--head", "0", "--theta", "0.01", "--pairs", "500"]
+    code, out, _ = run(capsys, "inspect", text, *options)
     assert code == 0
+    assert "<U+202E>" in out
     assert "\u202e" not in out
     assert "\u200b" not in out
     assert "\x1b" not in out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -77,10 +79,10 @@ def expected_tokens(seen: Inspection, text: str, kind: str) -> dict[str, list]:
     before = 1 if kind in ("embedded", "roberta", "mpnet", "distilbert", "llama", "mistral") else 0
     after = len(table) - before - len(own)
     category = ["start"] * before + inner + ["end"] * after
-    if not before:
-        category[0] = "start"  # a causal model without a start token
     sentence = [None] * before + [naive.sentence_of(text, span, sentences) for span in own] + [None] * after
     word = [None] * before + [naive.word_of(text, span) for span in own] + [None] * after
+    if not before:  # a causal model without a start token: position 0 is treated as one
+        category[0], sentence[0], word[0] = "start", None, None
     return {"category": category, "sentence": sentence, "word": word}
 
 
@@ -96,7 +98,7 @@ def test_every_quantity_equals_the_naive_one(
     outputs, weights = independent_heads(model, ids)
     told = expected_tokens(seen, TEXT, kind)
     assert seen.tokens.category.tolist() == told["category"]
-    assert [s if s >= 0 else None for s in seen.tokens.sentence][1:-1] == told["sentence"][1:-1]
+    assert [s if s >= 0 else None for s in seen.tokens.sentence] == told["sentence"]
 
     np.testing.assert_allclose(seen.attention.values, weights, atol=1e-6)
     scale = np.abs(outputs).max(axis=(2, 3), keepdims=True)
@@ -140,6 +142,10 @@ def test_every_quantity_equals_the_naive_one(
         reads = may_read(kind, size, layer)
         a = weights[layer, head]
         np.testing.assert_allclose(seen.received(layer, head).values, naive.received(a, reads), atol=1e-5)
+        text_only = naive.received(a, reads) * [1 if counts else np.nan for counts in counting]
+        text_only /= np.nanmax(text_only)
+        np.testing.assert_allclose(seen.received(layer, head, text_only=True).values, text_only, atol=1e-5)
+        assert set(seen.attended(layer, head, 0.3, text_only=True).index) == set(np.flatnonzero(text_only > 0.3))
         assert set(seen.attended(layer, head, 0.3).index) == set(np.flatnonzero(naive.received(a, reads) > 0.3))
 
         row = summary.loc[layer, head]
@@ -215,6 +221,45 @@ def test_token_ids_give_what_their_text_gives(kind: str, embedded: Any, tiny: Ca
         assert by_ids.tokens.sentence.tolist() == by_text.tokens.sentence.tolist()
 
 
+def test_an_inspection_is_let_go(embedded: headscope.Model) -> None:
+    seen = embedded.inspect(TEXT)
+    seen.summary()
+    alive = weakref.ref(seen)
+    del seen
+    gc.collect()
+    assert alive() is None
+
+
+def test_the_default_window_fits_the_model(embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded.tokenizer, "model_max_length", 20)
+    monkeypatch.delitem(embedded.__dict__, "max_length", raising=False)
+    assert len(embedded.inspect(TEXT).window) == 20
+    with pytest.raises(headscope.HeadscopeError, match="longest is 20"):
+        embedded.inspect(TEXT, window=128)
+    monkeypatch.undo()
+    embedded.__dict__.pop("max_length", None)
+    assert embedded.max_length == 128
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"layers": 3}, "layers=3"), ({"layers": [99]}, "layers"), ({"scale": "log"}, "scale"), ({"window": 0}, "window"),
+     ({"language": "german"}, "language"), ({"pair": 3}, "pair"), ({"pair": "d e", "window": 4}, "no room")],
+    ids=str,
+)  # fmt: skip
+def test_wrong_options_are_named(embedded: headscope.Model, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(headscope.HeadscopeError, match=said):
+        embedded.inspect("a b c", **options)
+
+
+def test_ids_may_be_a_tensor_and_must_be_ids(embedded: headscope.Model) -> None:
+    ids = embedded.tokenizer("The cat sat.", return_tensors="pt")["input_ids"][0]
+    assert embedded.inspect(ids).tokens.id.tolist() == ids.tolist()
+    for wrong in ([2, 99_999, 3], [2, "cat", 3], [], [1] * 129, b"bytes", 7, None):
+        with pytest.raises(headscope.HeadscopeError):
+            embedded.inspect(wrong)
+
+
 def test_special_tokens_take_part_when_asked_for(embedded: headscope.Model) -> None:
     without, with_ = embedded.inspect(TEXT), embedded.inspect(TEXT, special=True)
     n = len(without.window)
@@ -224,15 +269,30 @@ def test_special_tokens_take_part_when_asked_for(embedded: headscope.Model) -> N
     assert "sentence" not in {RELATIONS[r] for r in first}  # special: of no sentence
 
 
-def test_repeated_words_may_differ_in_case_and_pieces(tiny: Callable[[str], Any]) -> None:
-    text = "Dogs bark. The dogs bark."
+def relation_of(seen: Inspection, first: int, second: int) -> str:
+    place = [(int(i), int(j)) for i, j in zip(*seen.places, strict=True)].index((first, second))
+    return RELATIONS[int(seen.relations[place])]
+
+
+def test_repeated_words_may_differ_in_case(tiny: Callable[[str], Any]) -> None:
+    """For a tokenizer that keeps case, "The" and "the" are two tokens and one word."""
     model = tiny("gpt2")
+    text = "It ran. The dog saw the cat."
     tokens, words = model.inspect(text), model.inspect(text, repeated="word")
-    count = [sum(RELATIONS[r] in ("repeated", "both") for r in s.relations)
-             for s in (tokens, words)]  # fmt: skip
-    assert count[1] >= count[0]
-    labels = dict(enumerate(words.window.words))
-    assert "dogs" in labels.values()
+    places = [k for k, word in enumerate(tokens.window.words) if word == "the"]
+    assert len(places) == 2
+    assert len({int(tokens.window.ids[k]) for k in places}) == 2
+    assert relation_of(tokens, *places) == "sentence"
+    assert relation_of(words, *places) == "both"
+
+
+def test_the_bytes_of_one_character_do_not_repeat_each_other(tiny: Callable[[str], Any]) -> None:
+    seen = tiny("gpt2").inspect("The 龘 cat. A 龘 dog.", repeated="word")
+    spread = [k for k, label in enumerate(seen.window.labels) if label == "龘"]
+    half = len(spread) // 2
+    assert half > 1
+    assert relation_of(seen, spread[0], spread[1]) == "sentence"
+    assert relation_of(seen, spread[0], spread[half]) == "repeated"
 
 
 def test_flat_matrices_have_no_levels_and_no_high_pairs(embedded: headscope.Model) -> None:

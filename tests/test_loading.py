@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 import headscope
 from folders import make_folder
 from headscope import HeadscopeError
+from headscope.cli import main
 from headscope.models.source import find
 
 
@@ -208,6 +209,54 @@ def test_a_failed_self_check_names_the_equality_and_can_be_overruled(
     assert headscope.load(folder, check=False).report.failed
 
 
+@pytest.mark.parametrize("target", ["weights.bin", "../outside.safetensors", "/etc/passwd", "", "sub/x.safetensors"])
+def test_an_index_may_name_only_safetensors_in_the_folder(folder: Path, target: str) -> None:
+    index = {"weight_map": {"bert.embeddings.word_embeddings.weight": target}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    torch.save(load_file(folder / "model.safetensors"), folder / "weights.bin")
+    shutil.copy(folder / "model.safetensors", folder.parent / "outside.safetensors")
+    assert "only safetensors files in the folder itself" in refusal(folder)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", '{"weight_map": []}', '{"weight_map": {"a": 1}}'])
+def test_a_broken_index(folder: Path, text: str) -> None:
+    (folder / "model.safetensors.index.json").write_text(text)
+    assert "model.safetensors.index.json" in refusal(folder)
+
+
+def test_strange_files(folder: Path) -> None:
+    (folder / "config.json").write_text("[" * 100_000)
+    assert "config.json" in refusal(folder)
+    (folder / "config.json").unlink()
+    (folder / "config.json").mkdir()
+    assert "config.json" in refusal(folder)
+
+
+def test_a_link_that_leads_nowhere(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("gone")
+    assert "no whole safetensors file" in refusal(folder)
+
+
+@pytest.mark.parametrize("changes", [{"num_hidden_layers": 3000}, {"num_labels": 10**9}, {"intermediate_size": 10**12}])
+def test_absurd_sizes_are_refused_at_once(folder: Path, changes: dict[str, int]) -> None:
+    edit_config(folder, **changes)
+    assert next(iter(changes)) in refusal(folder)
+
+
+def test_fewer_layers_than_the_weights_have(folder: Path) -> None:
+    edit_config(folder, num_hidden_layers=9)
+    assert "more layers than its config.json declares" in refusal(folder)
+
+
+def test_hostile_names_cannot_steer_the_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit_config(folder, model_type="\x1b[31mevil\x07")
+    assert main(["check", str(folder)]) == 2
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert "<U+1B>" in err
+
+
 # ---------------------------------------------------------------------- pickled weights
 
 
@@ -278,6 +327,21 @@ def test_converting_says_what_it_cannot_use(folder: Path, tmp_path: Path) -> Non
     ]:
         with pytest.raises(HeadscopeError, match=match):
             headscope.convert(source, out)
-    torch.save([1, 2], folder / "pytorch_model.bin")
-    with pytest.raises(HeadscopeError, match="no table of tensors"):
+    strange: list[tuple[Any, str]] = [
+        ([1, 2], "no table of tensors"), ({}, "no table of tensors"),
+        ({"a": torch.eye(2).to_sparse()}, "no plain tensor"), ({"a": torch.ones(1, device="meta")}, "no plain tensor"),
+    ]  # fmt: skip
+    for held, match in strange:
+        torch.save(held, folder / "pytorch_model.bin")
+        with pytest.raises(HeadscopeError, match=match):
+            headscope.convert(folder, tmp_path / "o")
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(HeadscopeError, match="damaged"):
         headscope.convert(folder, tmp_path / "o")
+    torch.save({"a": torch.ones(1).expand(3)}, folder / "pytorch_model.bin")
+    with pytest.raises(HeadscopeError, match="cannot be written"):
+        headscope.convert(folder, "/dev/null/x")
+    (tmp_path / "o.partial").mkdir()
+    assert (headscope.convert(folder, tmp_path / "o") / "model.safetensors").exists()
+    assert (tmp_path / "o.partial").exists()  # somebody else's
+    assert not list(tmp_path.glob(".converting-*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from typing import Any
@@ -256,6 +257,38 @@ def test_a_single_token_shows_no_direction_and_settles_none(kind: str) -> None:
     with tap(model, causal=stack == "decoder") as told:
         forward(model, one)
     assert [heads.stack for heads in told] == [stack] * 3
+
+
+def test_a_layer_that_never_comes_is_an_error() -> None:
+    model = BY_KIND["bert"].model()
+    with pytest.raises(HeadscopeError, match="no layer 9"), tap(model, layers=[1, 9]):
+        forward(model, BY_KIND["bert"].batch(model))
+
+
+def test_taps_come_and_go_while_others_run() -> None:
+    """Opening and closing taps must not disturb a forward pass of another thread."""
+    model = BY_KIND["bert"].model()
+    batch = BY_KIND["bert"].batch(model)
+    errors: list[BaseException] = []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def run() -> None:
+        try:
+            for _ in range(40):
+                with tap(model) as tapped:
+                    forward(model, batch)
+                assert [heads.layer for heads in tapped] == [0, 1, 2]
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=300)
+    sys.setswitchinterval(interval)
+    assert errors == []
 
 
 def test_gradients_flow_through_what_the_tap_hands_over() -> None:

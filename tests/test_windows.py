@@ -22,6 +22,7 @@ TEXTS = {
     "emoji": "So happy 😀! 👩‍👩‍👧 came by. Thumbs 👍🏽.",
     "chinese": "你好，世界。我们走吧！他说：“好的。”",
     "japanese": "これはペンです。カタカナも？はい。",
+    "long vowels": "スーパーコンピューター。ｺｰﾋｰ",
     "thai": "สวัสดีชาวโลก ผมชื่อสมชาย",
     "hebrew": "שלום עולם. מה שלומך? טוב!",
     "arabic": "مرحبا بالعالم. كيف حالك؟ بخير.",
@@ -129,6 +130,25 @@ def test_longest_windows_leave_room_for_reserved_positions(tiny: Callable[[str],
 
 # Characters that Python's own tables do not know yet are left out: the naive code could not tell what they are.
 KNOWN = st.characters(exclude_categories=("Cn", "Cs"))
+
+
+def test_unknown_tokens_say_so(embedded: Any, tiny: Callable[[str], Any]) -> None:
+    found = cut(embedded, "The 你 sat.")
+    assert [label for label, u in zip(found.labels, found.unknown, strict=True) if u] == ["[UNK]:你"]
+    assert not cut(tiny("gpt2"), "The 你 sat.").unknown.any()  # bytes know everything
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("text", ["Hi there 🦖", "你好，世界。再见", "The 🦖 ran off. Then 龘 came.", "two 🦖🦖"])
+def test_ids_of_spread_characters_are_described_as_their_text(kind: str, text: str, tiny: Callable[[str], Any]) -> None:
+    model = tiny(kind)
+    by_text = model.inspect(text).tokens
+    by_ids = model.inspect(by_text.id.tolist()).tokens
+    for column in ("category", "sentence"):
+        assert by_ids[column].tolist() == by_text[column].tolist()
+    decoded = model.tokenizer.decode([i for i in by_text.id if i > 2])
+    shown = [decoded[a:b] for a, b, part in zip(by_ids.start, by_ids.end, by_ids.part, strict=True) if part == 0]
+    assert "\ufffd" not in "".join(shown)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from argparse import Namespace
@@ -14,13 +15,19 @@ from headscope.errors import HeadscopeError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 2 for anything the user can put right."""
     args = build_parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character gets its number
+            stream.reconfigure(errors="backslashreplace")
     try:
         _run(args)
         sys.stdout.flush()
     except HeadscopeError as error:
         if args.debug:
             raise
-        print(f"headscope: {error}", file=sys.stderr)
+        from headscope.windows.text import visible
+
+        said = "".join(c if c == " " else visible(c) for c in str(error))  # what a file holds may end up in it
+        print(f"headscope: {said}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("headscope: stopped", file=sys.stderr)

@@ -63,6 +63,8 @@ def run_inspect(args: Namespace) -> None:
         raise HeadscopeError(f"--pairs {args.pairs}", "ask for at least one pair")
     if args.format and not args.save:
         raise HeadscopeError("--format is for saved figures", "say where to with --save DIR")
+    if args.save == "":
+        raise HeadscopeError("--save names no folder", "name one")
     if args.save and Path(args.save).exists() and not Path(args.save).is_dir():
         raise HeadscopeError(f"{args.save!r} is a file and cannot be written to as a folder", "name a folder")
     text = _text(args)
@@ -78,7 +80,7 @@ def run_inspect(args: Namespace) -> None:
         args.pair,
         stack=args.stack,
         start=args.start,
-        window=min(args.window, model.max_length) if args.window == 128 else args.window,
+        window=args.window,
         similarity=args.similarity,
         scale=args.scale,
         repeated=args.repeated,

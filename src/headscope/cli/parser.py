@@ -52,7 +52,7 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     look.add_argument("--layer", type=int, help="one layer, from 0")
     look.add_argument("--head", type=int, help="one head of that layer, from 0")
     look.add_argument("--stack", choices=("encoder", "decoder", "cross"), help="which attention, in a model of several")
-    look.add_argument("--window", type=int, default=128, help="tokens in the window (default 128)")
+    look.add_argument("--window", type=int, help="tokens in the window (default 128, or what the model takes)")
     look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
     look.add_argument("--pairs", type=int, default=15, help="how many of a head's strongest pairs to list (default 15)")
     choices = parser.add_argument_group("choices of the method")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
 from headscope.measures.attention import even_received
-from headscope.models.forward import collate, forward, pad_token, start_token
+from headscope.models.forward import Batch, collate, forward, pad_token, start_token
 from headscope.tap import LayerHeads, tap
 from headscope.windows import Window, shifted_window, window, window_from_ids
 
@@ -119,15 +119,28 @@ def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] |
     types = [read.types.tolist()] if len(read.texts) > 1 else None
     batch = collate([read.ids.tolist()], pad_token(network.config), network.device, types)
     with tap(network, keep, weights=True, route=model.report.route, causal=shape.causal):
-        forward(network, batch)
+        _run(model, batch)
     if len(filled) < len(kept):
         raise HeadscopeError(
             f"{model.name!r} showed {len(filled)} of {len(kept)} {stack} layers for this text",
             "please report this: it is a defect of headscope",
         )
-    if not np.isfinite(outputs).all():
+    if not np.isfinite(outputs).all() or not np.isfinite(weights).all():
         raise HeadscopeError(f"{model.name!r} gives NaN or infinite outputs for this text", 'load it in "float32"')
     return Captured(stack, kept, queries, keys, outputs, weights, even)
+
+
+def _run(model: Model, batch: Batch) -> None:
+    try:
+        forward(model.network, batch)
+    except HeadscopeError:
+        raise
+    except (RuntimeError, IndexError, ValueError) as error:  # out of memory, too long for the model, …
+        said = " ".join(str(error).split())[:300]
+        raise HeadscopeError(
+            f"{model.name!r} failed on this window of {batch.ids.shape[1]} tokens: {type(error).__name__}: {said}",
+            "take a shorter window, or a device with more memory",
+        ) from error
 
 
 def _check_memory(layers: int, heads: int, size: int) -> None:

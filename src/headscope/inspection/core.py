@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class Inspection:
 
     def __init__(self, model: str, options: Options, captured: Captured) -> None:
         self.model, self.options, self.captured = model, options, captured
+        self._held: tuple[int, LayerPairs] | None = None  # the layer looked at last: one at a time is enough
 
     def __repr__(self) -> str:
         size = f"{len(self.captured.layers)} layers × {self.captured.heads} heads"
@@ -170,6 +171,8 @@ class Inspection:
         if self.options.repeated == "word":
             numbers: dict[str, int] = {"": -1}
             ids = np.array([numbers.setdefault(word, len(numbers)) for word in window.words])
+            # Of a character that is spread over several tokens, the first one stands for it.
+            ids[1:][(window.span[1:] == window.span[:-1]).all(1) & (window.part[1:] >= 0)] = -1
         category = torch.from_numpy(window.category)
         return relations_.relations(
             *self.places,
@@ -184,14 +187,17 @@ class Inspection:
     def _same(self) -> torch.Tensor:
         return focal_.by_first_place(torch.from_numpy(self.window.ids), self.counting)
 
-    @lru_cache(maxsize=1)  # noqa: B019 - one layer at a time is held, and dies with the inspection's last use
     def layer_pairs(self, k: int) -> LayerPairs:
         """S, level and bin of every pair of the k-th kept layer."""
+        if self._held is not None and self._held[0] == k:
+            return self._held[1]
         outputs = torch.from_numpy(self.captured.outputs[k])  # (H, T, d)
         first, second = self.places
         value = similarity_.similarity(outputs, self.options.similarity)[:, first, second]  # (H, P)
         level, flat = similarity_.levels(value, self.options.scale)
-        return LayerPairs(value, level, similarity_.bins(level), flat)
+        pairs = LayerPairs(value, level, similarity_.bins(level), flat)
+        self._held = (k, pairs)
+        return pairs
 
     def check_head(self, layer: int, head: int) -> tuple[int, int]:
         """The place of a layer and head in the arrays, or an error that says which there are."""

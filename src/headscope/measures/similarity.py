@@ -5,6 +5,8 @@ Shapes: H heads, T tokens, P = pairs i < j of tokens that count, in the order of
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -87,7 +89,7 @@ def first_high_bin(tau: float) -> int:
     >>> first_high_bin(0.5)
     11
     """
-    steps = round(tau * (BINS - 1))
+    steps = round(tau * (BINS - 1)) if math.isfinite(tau) else 0
     if not 0 < steps < BINS - 1 or abs(tau * (BINS - 1) - steps) > 1e-9:
         raise HeadscopeError(f"τ is {tau}", "use a multiple of 0.05 from 0.05 to 0.95")
     return steps + 1

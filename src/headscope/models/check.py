@@ -7,7 +7,8 @@ to another layer, padding that leaks into the texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ PRODUCT = "O = A·V"
 PROJECTION = "O = input of the output projection"
 ROWS = "rows of A sum to one"
 PADDED = "padded = alone"
+READS = "tokens read what they may"
+UNCHANGED = "running leaves the model as it was"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ def self_check(model: nn.Module, batch: Batch, *, route: str = "auto") -> Report
         # One token shorter than the encoder's, so that the stacks can be told apart by what they read.
         full = shifted_right(batch, start_token(config))
         decoder = Batch(full.ids[:, :-1], full.mask[:, :-1])
+    before = _settings(model)
     with tap(model, weights=True, values=True, route=route) as tapped, _projections(model, tapped.collected) as inputs:
         forward(model, batch, decoder)
     report = Report(type(model).__name__, tapped.route, TOLERANCE[dtype])
@@ -96,9 +100,21 @@ def self_check(model: nn.Module, batch: Batch, *, route: str = "auto") -> Report
         seen = [(k, heads) for k, heads in enumerate(tapped.collected) if heads.stack == stack]
         if seen:
             _check_stack(report, model, modules, stack, seen, inputs, alone, batch, decoder)
+    changed = sorted(name for name, value in _settings(model).items() if before.get(name) != value)
+    report.checks.append(Check("model", UNCHANGED, not changed, note=", ".join(changed[:3])))
     for stack in _declared_stacks(config, report):
         report.checks.append(Check(stack, LAYERS, False, note="none captured"))
     return report
+
+
+def _settings(model: nn.Module) -> dict[str, str]:
+    """What modules remember in words. BigBird, for one, turns to another attention on short texts, for good."""
+    return {
+        f"{name}.{key}": value
+        for name, module in model.named_modules()
+        for key, value in vars(module).items()
+        if isinstance(value, str)
+    }
 
 
 def _declared_stacks(config: Any, report: Report) -> list[str]:
@@ -180,6 +196,10 @@ def _check_stack(
     add(LAYERS, None if expected is None else len(layers) == expected, note=f"{len(layers)} of {expected}")
     heads = places.declared_heads(config, stack)
     counts = {layer.outputs.shape[1] for layer in layers}
+    widths = {layer.outputs.shape[3] for layer in layers}
+    if len(widths) > 1:
+        add(HEADS, False, note=f"heads of several widths, {sorted(widths)}")
+        return
     add(HEADS, None if heads is None else counts == {heads}, note=f"{sorted(counts)} of {heads}")
     reads = {(layer.outputs.shape[2], layer.weights.shape[3]) for layer in layers if layer.weights is not None}
     wanted = (queries.ids.shape[1], keys.ids.shape[1])
@@ -200,7 +220,7 @@ def _check_stack(
         return
     add(FINITE, True)
 
-    add_error(PRODUCT, max(_product_error(layer, b, end) for layer in layers for b, end in enumerate(ends)))
+    add_error(PRODUCT, _worst(_product_error(layer, b, end) for layer in layers for b, end in enumerate(ends)))
     found = [inputs.get(k) for k, _ in seen]
     gated = any(places.has_gate(modules[layer.module]) for layer in layers)
     if gated:
@@ -208,14 +228,38 @@ def _check_stack(
     elif any(error is None for error in found):
         add(PROJECTION, None, note="no projection of that width follows")
     else:
-        add_error(PROJECTION, max(error for error in found if error is not None))
+        add_error(PROJECTION, _worst(error for error in found if error is not None))
     _check_rows(layers, modules, ends, add)
-    worst = max(
+    wrong = next((layer for layer in layers if not _reads_what_it_may(layer, ends, keys.lengths)), None)
+    add(READS, wrong is None, note="" if wrong is None else f"layer {wrong.layer} ({wrong.module})")
+    worst = _worst(
         _error(layer.outputs[b, :, : ends[b]], single.outputs[0])
         for b, singles in enumerate(alone)
         for layer, single in zip(layers, (s for s in singles if s.stack == stack), strict=True)
     )
     add_error(PADDED, worst)
+
+
+def _worst(errors: Iterable[float]) -> float:
+    """The largest of some errors, infinite where one of them is no number (which `max` would pass over)."""
+    every = list(errors)
+    return max(every) if all(math.isfinite(error) for error in every) else math.inf
+
+
+def _reads_what_it_may(layer: LayerHeads, ends: list[int], key_ends: list[int]) -> bool:
+    """Whether A is zero where reading is not allowed, padding is not, and a map that never looks ahead is causal."""
+    assert layer.weights is not None
+    batch, heads, queries, keys = layer.weights.shape
+    readable = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=layer.weights.device)
+    readable = (readable if layer.readable is None else layer.readable).expand(batch, heads, queries, keys)
+    for b, end in enumerate(ends):
+        weights, may = layer.weights[b, :, :end], readable[b, :, :end]
+        if bool((weights.masked_fill(may, 0) != 0).any()) or bool(may[:, :, key_ends[b] :].any()):
+            return False
+        ahead = torch.ones(end, keys, dtype=torch.bool, device=weights.device).triu(1)
+        if queries == keys and end > 2 and bool((may & ahead).any()) and not bool((weights * ahead).any()):
+            return False
+    return True
 
 
 def _product_error(layer: LayerHeads, row: int, end: int) -> float:
@@ -240,5 +284,5 @@ def _check_rows(layers: list[LayerHeads], modules: dict[str, nn.Module], ends: l
         inside = all(bool(((s > 0) & (s <= 1 + limit)).all()) for s in sums)
         add(ROWS, inside, note="the model has an attention sink: rows sum to less than one")
         return
-    worst = max(float((s - 1).abs().max()) for s in sums)
+    worst = _worst(float((s - 1).abs().max()) for s in sums)
     add(ROWS, worst <= limit, worst)

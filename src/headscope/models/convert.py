@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from headscope.errors import HeadscopeError
+from headscope.models.source import AGAIN, read_json
 
 CARRIED = ("*.json", "*.txt", "*.model", "*.tiktoken", "LICENSE*", "README.md")
 SKIPPED = ("pytorch_model.bin.index.json", "model.safetensors.index.json")
@@ -36,31 +38,41 @@ def convert(folder: str | Path, out: str | Path, tokenizer: str | Path | None = 
     weights: dict[str, Tensor] = {}
     for file in _weight_files(folder):
         weights |= _tensors(file)
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=out.parent, prefix=".converting-") as temporary:
+            partial = Path(temporary) / "model"
+            _write(folder, partial, weights, tokenizer)
+            if out.exists():
+                out.rmdir()
+            os.replace(partial, out)
+    except OSError as error:
+        raise HeadscopeError(
+            f"{str(out)!r} cannot be written: {error.strerror or error}", "name a new folder where there is room"
+        ) from error
+    return out
+
+
+def _write(folder: Path, out: Path, weights: dict[str, Tensor], tokenizer: str | Path | None) -> None:
+    out.mkdir()
     for pattern in CARRIED:
         for file in folder.glob(pattern):
             if file.name not in SKIPPED and file.is_file():
-                shutil.copyfile(file, partial / file.name)
+                shutil.copyfile(file, out / file.name)
     if tokenizer is not None:
-        shutil.copyfile(tokenizer, partial / "tokenizer.json")
-        _name_fast_tokenizer(partial)
-    save_file(weights, str(partial / "model.safetensors"), metadata={"format": "pt"})
-    if out.exists():
-        out.rmdir()
-    os.replace(partial, out)
-    return out
+        shutil.copyfile(tokenizer, out / "tokenizer.json")
+        _name_fast_tokenizer(out)
+    save_file(weights, str(out / "model.safetensors"), metadata={"format": "pt"})
 
 
 def _weight_files(folder: Path) -> list[Path]:
     index = folder / "pytorch_model.bin.index.json"
     if index.exists():
-        try:
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise HeadscopeError(f"{index.name} cannot be read: {error}", "download the model again") from error
-        files = [folder / Path(str(name)).name for name in names]
+        told = read_json(index, str(folder))
+        places = told.get("weight_map") if isinstance(told, dict) else None
+        if not isinstance(places, dict):
+            raise HeadscopeError(f"{index.name} lists no weights", AGAIN)
+        files = [folder / Path(str(name)).name for name in sorted({str(file) for file in places.values()})]
     else:
         files = [folder / "pytorch_model.bin"]
     missing = [file.name for file in files if not file.is_file()]
@@ -76,25 +88,31 @@ def _tensors(file: Path) -> dict[str, Tensor]:
     try:
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # the restricted unpickler and the archive reader raise of several kinds
+        said = " ".join(str(error).split())[:200]
         raise HeadscopeError(
             f"{file.name} is damaged or holds more than tensors, and nothing else is unpickled "
-            f"({type(error).__name__}: {str(error).strip().splitlines()[0][:200]})",
+            f"({type(error).__name__}: {said})",
             "ask whoever published the model for safetensors weights",
         ) from error
     if isinstance(loaded, dict) and isinstance(loaded.get("state_dict"), dict):
         loaded = loaded["state_dict"]
-    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+    if not isinstance(loaded, dict) or not loaded or not all(isinstance(value, Tensor) for value in loaded.values()):
         raise HeadscopeError(f"{file.name} is no table of tensors by name", "give a transformers checkpoint")
+    strange = next((n for n, v in loaded.items() if v.layout != torch.strided or v.is_quantized or v.is_meta), None)
+    if strange is not None:
+        raise HeadscopeError(f"{strange} in {file.name} is no plain tensor", "give a checkpoint of dense weights")
     # Tied weights share memory in a pickle and may not in safetensors.
-    return {str(name): value.detach().clone().contiguous() for name, value in loaded.items()}
+    return {str(name): value.detach().contiguous().clone() for name, value in loaded.items()}
 
 
 def _name_fast_tokenizer(folder: Path) -> None:
     """Say in tokenizer_config.json that tokenizer.json is to be used as it is."""
     file = folder / "tokenizer_config.json"
-    settings = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    special = folder / "special_tokens_map.json"
-    if special.exists():
-        settings |= json.loads(special.read_text(encoding="utf-8"))
+    settings: dict[str, Any] = {}
+    for told in (file, folder / "special_tokens_map.json"):
+        found = read_json(told, str(folder)) if told.exists() else {}
+        if not isinstance(found, dict):
+            raise HeadscopeError(f"{told.name} is no table of settings", AGAIN)
+        settings |= found
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

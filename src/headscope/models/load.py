@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from headscope.windows.template import Template, read_template
 if TYPE_CHECKING:
     from torch import nn
 
+NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 # Parameters that no attention head depends on: a checkpoint may lack them without changing any number of ours.
 AFTER_THE_HEADS = ("pooler.", "contact_head.", "lm_head.", "cls.")
@@ -51,7 +53,7 @@ def load(
     with _quiet():
         network = _network(source, precision).to(where).eval()
         tokenizer = _tokenizer(source, network)
-    template = read_template(tokenizer)
+    template = _template(source, tokenizer)
     report = _check(network, tokenizer, template, source)
     if check:
         remedy = (
@@ -70,8 +72,8 @@ def _device(device: str) -> torch.device:
     try:
         where = torch.device(device)
         torch.zeros(1, device=where)
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).strip().splitlines()[0]
+    except Exception as error:  # each backend has its own way of not being there
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise HeadscopeError(f"the device {device!r} cannot be used: {first}", 'use "cpu" or "auto"') from error
     return where
 
@@ -116,10 +118,14 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
             ignore_mismatched_sizes=True,  # they are told below, with their names
             **options,
         )
-    except MemoryError:
-        raise
     except Exception as error:  # the libraries below raise of every kind for a bad folder
         raise _explained(error, source) from error
+    extra = beyond_the_last_layer(info["unexpected_keys"], network.state_dict())
+    if extra:
+        raise HeadscopeError(
+            f"the weights of {source.name!r} have more layers than its config.json declares: {extra}",
+            "the configuration lies or belongs to another model: fetch the model again",
+        )
     lost = [key for key in info["missing_keys"] if not any(part in f"{key}." for part in AFTER_THE_HEADS)]
     if lost or info["mismatched_keys"]:
         shapes = [f"{key[0]} is {tuple(key[1])}, not {tuple(key[2])}" for key in info["mismatched_keys"]]
@@ -130,6 +136,27 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
             "the download is incomplete, or the configuration lies or belongs to another model: fetch the model again",
         )
     return network
+
+
+def beyond_the_last_layer(unexpected: Collection[str], own: Collection[str]) -> str:
+    """The first weight that belongs to a layer the model was not given, or nothing.
+
+    >>> beyond_the_last_layer(["bert.layer.2.w", "lm_head.w"], ["layer.0.w", "layer.1.w"])
+    'bert.layer.2.w'
+    >>> beyond_the_last_layer(["bert.layer.1.old", "cls.w"], ["layer.0.w", "layer.1.w"])
+    ''
+    """
+    last: dict[str, int] = {}
+    for key in own:
+        if found := NUMBERED.match(key):
+            last[found[1]] = max(last.get(found[1], 0), int(found[2]))
+    for key in sorted(unexpected):
+        found = NUMBERED.match(key)
+        if found and any(
+            int(found[2]) > highest and f".{found[1]}".endswith(f".{prefix}") for prefix, highest in last.items()
+        ):
+            return key
+    return ""
 
 
 def _explained(error: Exception, source: Source) -> HeadscopeError:
@@ -179,8 +206,19 @@ def _tokenizer(source: Source, network: Any) -> Any:
     return tokenizer
 
 
+def _template(source: Source, tokenizer: Any) -> Template:
+    try:
+        return read_template(tokenizer)
+    except Exception as error:  # the tokenizers library raises bare exceptions
+        said = " ".join(str(error).split())[:200]
+        raise HeadscopeError(
+            f"the tokenizer of {source.name!r} cannot split a plain word: {type(error).__name__}: {said}",
+            "the tokenizer files are damaged or belong to another model: fetch the model again",
+        ) from error
+
+
 def _check(network: nn.Module, tokenizer: Any, template: Template, source: Source) -> Report:
-    windows = [
+    windows: list[list[int]] = [
         [*template.start, *tokenizer(text, add_special_tokens=False)["input_ids"], *template.end]
         for text in CHECK_TEXTS
     ]

@@ -15,6 +15,7 @@ from headscope.windows.template import Template
 if TYPE_CHECKING:
     from headscope.inspection import Inspection
 
+DEFAULT_WINDOW = 128  # the paper's
 UNBOUNDED = 1_000_000  # tokenizers write a huge number where there is no limit
 
 
@@ -47,7 +48,7 @@ class Model:
         """The longest window in tokens, special tokens included."""
         config = self.network.config.get_text_config()
         limits = [getattr(self.tokenizer, "model_max_length", None)]
-        positions = getattr(config, "max_position_embeddings", None)
+        positions = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None)
         if isinstance(positions, int) and positions > 0:
             limits.append(positions - _reserved_positions(self.network, positions))
         known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < UNBOUNDED]
@@ -61,7 +62,7 @@ class Model:
         stack: str | None = None,
         start: int = 0,
         layers: Collection[int] | None = None,
-        window: int = 128,
+        window: int | None = None,
         similarity: str = "dot",
         scale: str = "max",
         repeated: str = "token",
@@ -70,7 +71,8 @@ class Model:
     ) -> Inspection:
         """Run one text, or a pair of texts, or given token ids, and keep what every head made of it.
 
-        A text longer than `window` tokens is shown through a window that `start` (in tokens of the text) moves. `stack`
+        A text longer than `window` tokens (128 unless said otherwise, or the model's longest where that is shorter) is
+        shown through a window that `start` (in tokens of the text) moves. `stack`
         picks the encoder, decoder or cross-attention of a model with several; `layers` keeps only some layers, for
         long windows. The other options are the method's choices: `similarity` "dot" or "cosine", `scale` of levels
         "max" or "rank", what makes a pair `repeated`, "token" or "word", and whether `special` tokens take part.
@@ -85,6 +87,7 @@ class Model:
         """
         from headscope.inspection import Options, inspect
 
+        window = min(DEFAULT_WINDOW, self.max_length) if window is None else window
         options = Options(window, similarity, scale, repeated, special, language)
         return inspect(self, text, pair, options, stack=stack, start=start, layers=layers)
 

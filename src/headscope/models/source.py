@@ -16,7 +16,10 @@ from headscope.errors import HeadscopeError
 
 EMBEDDED = "headscope/bert12"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-LARGEST_SIZE = 10_000_000
+AGAIN = "the download is incomplete or damaged: fetch the model again"
+SIZE = re.compile(r"size|dim|layers?$|heads?$|embd$|labels$|inner$|d_model|d_ff|d_kv|experts")
+LAYERS = re.compile(r"layers?$")
+LARGEST_SIZE, MOST_LAYERS = 10_000_000, 2_000
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer.tiktoken", "tekken.json")
 EITHER_WAY = (
@@ -45,15 +48,19 @@ def find(name: str | Path | None, revision: str | None = None) -> Source:
     """
     if name is None or str(name) == EMBEDDED:
         return Source(EMBEDDED, Path(__file__).parent.parent / "data" / "bert12")
-    path = Path(name).expanduser()
-    if path.is_file():
+    try:
+        path = Path(name).expanduser()
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, a name longer than names may be, a NUL in it
+        raise HeadscopeError(f"{str(name)[:100]!r} is no path and no hub id", EITHER_WAY) from error
+    if is_file:
         if path.suffix.lower() != ".gguf":
             raise HeadscopeError(
                 f"{str(path)!r} is a file but no GGUF file", "give the model's folder, a .gguf file or a hub id"
             )
         _check_gguf(path)
         return Source(str(name), path.parent, path.name)
-    if path.is_dir():
+    if is_folder:
         return _from_folder(path, str(name))
     if isinstance(name, Path) or not HUB_ID.fullmatch(name):
         raise HeadscopeError(
@@ -81,19 +88,22 @@ def _from_folder(folder: Path, name: str) -> Source:
     return Source(name, folder)
 
 
+def read_json(file: Path, name: str) -> Any:
+    """A JSON file of a model folder, or an error that names it."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise HeadscopeError(f"the {file.name} of {name!r} cannot be read: {said}", AGAIN) from error
+
+
 def _check_config(folder: Path, name: str) -> None:
-    file = folder / "config.json"
-    if not file.exists():
+    if not (folder / "config.json").exists():
         raise HeadscopeError(
             f"{name!r} is no model folder: it has no config.json",
             "give a folder as written by model.save_pretrained(FOLDER), with config.json, weights and tokenizer",
         )
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise HeadscopeError(
-            f"the config.json of {name!r} cannot be read: {error}", "download or save the model again"
-        ) from error
+    config = read_json(folder / "config.json", name)
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise HeadscopeError(
             f"the config.json of {name!r} names no model_type", "it must be a transformers configuration"
@@ -104,9 +114,12 @@ def _check_config(folder: Path, name: str) -> None:
 def _check_sizes(config: dict[str, Any], name: str) -> None:
     """Refuse sizes that no model has, before memory is set aside for them."""
     fetch = "the configuration is damaged or belongs to another model: fetch it again"
-    for key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads", "vocab_size"):
-        value = config.get(key)
-        if value is not None and not (isinstance(value, int) and 0 < value <= LARGEST_SIZE):
+    for key, value in config.items():
+        if not SIZE.search(key) or value is None or isinstance(value, (bool, list, dict, float)):
+            continue
+        most = MOST_LAYERS if LAYERS.search(key) else LARGEST_SIZE
+        needed = key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
+        if not isinstance(value, int) or value > most or (needed and value < 1):
             raise HeadscopeError(f"the config.json of {name!r} says {key} = {value!r}", fetch)
     width, heads = config.get("hidden_size"), config.get("num_attention_heads")
     if width and heads and "head_dim" not in config and width % heads:
@@ -118,39 +131,50 @@ def _check_sizes(config: dict[str, Any], name: str) -> None:
 def _check_weights(folder: Path, name: str) -> None:
     weights = sorted(folder.glob("*.safetensors"))
     index = folder / "model.safetensors.index.json"
-    again = "the download is incomplete or damaged: fetch the model again"
     if index.exists():
-        try:
-            wanted = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise HeadscopeError(f"{index.name} of {name!r} cannot be read: {error}", again) from error
-        missing = sorted(str(file) for file in wanted if not (folder / str(file)).is_file())
-        if missing:
-            raise HeadscopeError(f"{name!r} lacks {len(missing)} of {len(wanted)} weight files, {missing[0]}", again)
+        weights = _indexed(folder, index, name)
     if not weights:
         if any(next(folder.glob(pattern), None) for pattern in PICKLED):
             raise HeadscopeError(
                 f"the weights of {name!r} are pickled, and unpickling can run any code",
                 f"convert them once, without running any: headscope convert {folder} OUT, then load OUT",
             )
-        raise HeadscopeError(f"{name!r} holds no weights (*.safetensors)", again)
+        raise HeadscopeError(f"{name!r} holds no weights (*.safetensors)", AGAIN)
     for file in weights:
-        _check_safetensors(file, again)
+        _check_safetensors(file)
 
 
-def _check_safetensors(file: Path, again: str) -> None:
+def _indexed(folder: Path, index: Path, name: str) -> list[Path]:
+    """The files that an index names: safetensors in this folder, and all of them there."""
+    told = read_json(index, name)
+    places = told.get("weight_map") if isinstance(told, dict) else None
+    if not isinstance(places, dict) or not places or not all(isinstance(file, str) for file in places.values()):
+        raise HeadscopeError(f"{index.name} of {name!r} lists no weights", AGAIN)
+    wanted = sorted(set(places.values()))
+    strange = next((file for file in wanted if Path(file).name != file or not file.endswith(".safetensors")), None)
+    if strange is not None:
+        raise HeadscopeError(
+            f"{index.name} of {name!r} names {strange!r}", "only safetensors files in the folder itself are read"
+        )
+    missing = [file for file in wanted if not (folder / file).exists()]
+    if missing:
+        raise HeadscopeError(f"{name!r} lacks {len(missing)} of {len(wanted)} weight files, {missing[0]}", AGAIN)
+    return [folder / file for file in wanted]
+
+
+def _check_safetensors(file: Path) -> None:
     """Read the header, which lists every tensor and where it ends, against the size of the file."""
     from safetensors import SafetensorError, safe_open
 
-    with file.open("rb") as opened_raw:
-        start = opened_raw.read(20)
-    if start.startswith(b"version https://git"):
-        raise HeadscopeError(f"{file.name} is a Git LFS pointer, not the weights", "run: git lfs pull")
     try:
+        with file.open("rb") as opened_raw:
+            start = opened_raw.read(20)
+        if start.startswith(b"version https://git"):
+            raise HeadscopeError(f"{file.name} is a Git LFS pointer, not the weights", "run: git lfs pull")
         with safe_open(file, framework="np") as opened:
             opened.keys()
     except (SafetensorError, OSError) as error:
-        raise HeadscopeError(f"{file.name} is no whole safetensors file: {error}", again) from error
+        raise HeadscopeError(f"{file.name} is no whole safetensors file: {error}", AGAIN) from error
 
 
 def _check_gguf(file: Path) -> None:

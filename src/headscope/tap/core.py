@@ -126,8 +126,9 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
 
     # ------------------------------------------------------------------ during a forward pass
 
-    def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if threading.get_ident() != self.thread:
+    def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
+        # Another thread may meet this hook while it is being registered, before torch knows that it takes kwargs.
+        if threading.get_ident() != self.thread or kwargs is None:
             return
         self._calls.clear()
         self._running.clear()

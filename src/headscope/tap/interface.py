@@ -41,24 +41,24 @@ class Recorder(Protocol):
 
 Lookup = Callable[..., Any]
 _lock = threading.Lock()
-_open: list[Recorder] = []
+_open: tuple[Recorder, ...] = ()  # replaced as a whole: other threads read it without the lock
 _undo: Callable[[], None] | None = None
 
 
 def start(recorder: Recorder) -> None:
     """Begin to send the recorder what its modules compute."""
-    global _undo
+    global _open, _undo
     with _lock:
         if _undo is None:
             _undo = _wrap()
-        _open.append(recorder)
+        _open = (*_open, recorder)
 
 
 def stop(recorder: Recorder) -> None:
     """Stop sending; the last recorder to stop leaves the class as it was found."""
-    global _undo
+    global _open, _undo
     with _lock:
-        _open.remove(recorder)
+        _open = tuple(other for other in _open if other is not recorder)
         if not _open and _undo is not None:
             _undo()
             _undo = None

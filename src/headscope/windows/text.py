@@ -11,8 +11,8 @@ import sentencex
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 # Scripts written without spaces: there a run of letters is no word, so every token stands for itself.
 UNSPACED = regex.compile(
-    r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}"
-    r"\p{Script=Myanmar}]"
+    # Extensions too: the prolonged sound mark of kana is shared by two scripts and so of neither.
+    r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]"
 )
 HELD = regex.compile(r"[\p{L}\p{M}\p{N}]")
 MARKS_ONLY = regex.compile(r"[\p{P}\p{S}]+")

@@ -26,6 +26,7 @@ from headscope.windows.text import (
 
 CATEGORIES = ("start", "end", "stop", "punctuation", "word")
 START, END, STOP, PUNCTUATION, WORD = range(5)
+BROKEN = "\ufffd"  # what decoders put for bytes that make no character
 NONE = -1  # the sentence, word or part of a token that belongs to none
 
 Ints = NDArray[np.int64]
@@ -156,9 +157,9 @@ def window_from_ids(
 
 def first_is_special(window: Window) -> Window:
     """Position 0 of a causal model is its attention sink, so without a start token it is treated as one."""
-    category = window.category.copy()
-    category[:1] = START
-    return replace(window, category=category)
+    category, sentence, word = window.category.copy(), window.sentence.copy(), window.word.copy()
+    category[:1], sentence[:1], word[:1] = START, NONE, NONE
+    return replace(window, category=category, sentence=sentence, word=word)
 
 
 def shifted_window(window: Window, start_id: int, tokenizer: Any) -> Window:
@@ -231,14 +232,20 @@ def _describe(
 
 
 def _decode(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, int]]]:
-    """The text of token ids, and which characters each one added to it."""
-    spans, end, text = [], 0, ""
+    """The text of token ids, and which characters each one added to it.
+
+    A character may be spread over several tokens. Until its last one comes, decoding ends in replacement characters,
+    of a number that means nothing; when it is whole, all of these tokens stand for it.
+    """
+    spans: list[tuple[int, int]] = []
+    text, stable = "", 0  # what is decoded, and how much of it was whole when last looked at
     for k in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[:k], skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        # A token that only completes a character begun by the one before stands for that character too.
-        begin = end if len(text) > end else max(len(text) - 1, 0)
-        end = len(text)
-        spans.append((begin, end))
+        if text.endswith(BROKEN) and k < len(ids):
+            continue
+        begin = stable if len(text) > stable else max(len(text) - 1, 0)
+        spans += [(begin, len(text))] * (k - len(spans))
+        stable = len(text)
     return text, spans
 
 
@@ -253,11 +260,13 @@ def _cut(parts: list[Window], room: int, start: int) -> list[Window]:
                 f"use a start from 0 to {len(parts[0]) - 1}",
             )
         return [_slice(parts[0], start, start + room)]
+    if room < 2:
+        raise HeadscopeError("the window has no room for two texts", "ask for a longer window")
     if start:
         raise HeadscopeError("start= moves the window of a single text, not of a pair", "leave it out")
     sizes = [len(part) for part in parts]
     while sum(sizes) > room:  # the longer of the two gives way
-        sizes[sizes[0] < sizes[1]] -= 1
+        sizes[int(sizes[0] < sizes[1])] -= 1
     return [_slice(part, 0, size) for part, size in zip(parts, sizes, strict=True)]
 
 
