@@ -101,8 +101,8 @@ def images() -> None:
     short = model.inspect(text)
     pictures = {
         "grid": (model.inspect(passage["text"]).plot_grid(), 75),
-        "similarity": (short.plot_similarity(11, 3), 90),
-        "attention": (short.plot_attention(11, 3), 90),
+        "similarity": (short.plot_similarity(8, 0, theta=0.7), 90),
+        "attention": (short.plot_attention(8, 0), 90),
     }
     for name, (figure, dpi) in pictures.items():
         figure.savefig(HERE / "images" / f"{name}.png", dpi=dpi)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,9 @@ def caption(figure: Picture, *lines: str) -> None:
     """Say under the figure what it shows; empty lines are left out."""
     said = [line for line in lines if line]
     figure.caption = "; ".join(said)
-    figure.supxlabel("\n".join(said), fontsize=8, x=0.01, ha="left", parse_math=False)
+    across = int(figure.get_figwidth() * 15)  # letters of this size that fit
+    wrapped = [part for line in said for part in textwrap.wrap(line, across)]
+    figure.supxlabel("\n".join(wrapped), fontsize=8, x=0.01, ha="left", parse_math=False)
 
 
 def scale_bar(figure: Picture, image: Any, axes: Any, label: str) -> None:
