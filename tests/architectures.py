@@ -201,7 +201,7 @@ random model with peaked attention, run on a padded, ragged batch in float32. Ev
 largest |O|:
 
 - **layers, heads**: as many captured as the configuration declares, each stack over its own tokens;
-- **O = A·V**: with V taken from the attention call (interface) or from the product that consumes A (fallback);
+- **O = A·V**: with V seen on its own as well: it is what a projection put out before the attention call;
 - **projection**: O is what the output projection is given (— where the model gates it first);
 - **rows**: the rows of A sum to one (≤ 1 with a sink), and are zero where a token may not read;
 - **padded**: a text in a padded batch gives what it gives alone;
@@ -225,7 +225,13 @@ def row(architecture: Architecture, report: Report, maps: bool) -> str:
         return "✗" if False in found else "—" if None in found else "✓"
 
     stacks = ", ".join(report.stacks)
-    marks = [mark("captured", "reads"), mark("A·V"), mark("projection"), mark("rows", "read what"), mark("padded")]
+    marks = [
+        mark("captured", "reads"),
+        mark("A·V", "V = output"),
+        mark("projection"),
+        mark("rows", "read what"),
+        mark("padded"),
+    ]
     cells = [architecture.kind, architecture.family, report.route, stacks, *marks, "✓" if maps else "—"]
     return "| " + " | ".join([*cells, architecture.limits]) + " |"
 

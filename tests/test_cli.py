@@ -108,7 +108,7 @@ def test_save_writes_the_dataset_and_the_figures(
 def test_check_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check")
     assert code == 0
-    assert out.count("holds") == 10
+    assert out.count("holds") == 11
 
 
 def test_demo_explains_and_says_where_the_figures_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

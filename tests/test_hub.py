@@ -40,7 +40,7 @@ def test_a_hub_id_is_fetched_cached_and_checked(model: Path, tmp_path: Path) -> 
         done = headscope(address, home, "check", "someone/bert12")
         assert done.returncode == 0, done.stderr
         assert "someone/bert12" in done.stdout
-        assert done.stdout.count("holds") == 10
+        assert done.stdout.count("holds") == 11
         fetched = {path.rpartition("/")[2] for path in asked if "/resolve/" in path}
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= fetched
         assert not fetched & {"pytorch_model.bin", "modeling_evil.py"}

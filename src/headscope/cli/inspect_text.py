@@ -18,30 +18,18 @@ if TYPE_CHECKING:
     from headscope.inspection import Inspection
 
 FEW = 10  # high pairs below which a head says little
-LAYER_COLUMNS = {
-    "layer": "layer",
+COMMON_COLUMNS = {
     "stop_focus": "stop\nfocus",
     "end_focus": "end\nfocus",
     "distance": "distance",
     "sentence_preference": "sentence\npreference",
     "repetition_preference": "repetition\npreference",
     "likeness": "likeness to\nattention",
-    "focal_unique": "focal\ntokens",
-    "focal_expected": "by\nchance",
-    "high_pairs": "high\npairs",
 }
-HEAD_COLUMNS = {
-    "head": "head",
-    "stop_focus": "stop\nfocus",
-    "end_focus": "end\nfocus",
-    "distance": "distance",
-    "sentence_preference": "sentence\npreference",
-    "repetition_preference": "repetition\npreference",
-    "likeness": "likeness to\nattention",
-    "high_pairs": "high\npairs",
-    "focal_share": "focal\nshare",
-    "focal_token": "focal\ntoken",
-}
+FOCAL_COLUMNS = {"focal_unique": "focal\ntokens", "focal_expected": "by\nchance", "high_pairs": "high\npairs"}
+LAYER_COLUMNS = {"layer": "layer"} | COMMON_COLUMNS | FOCAL_COLUMNS
+SHARE_COLUMNS = {"high_pairs": "high\npairs", "focal_share": "focal\nshare", "focal_token": "focal\ntoken"}
+HEAD_COLUMNS = {"head": "head"} | COMMON_COLUMNS | SHARE_COLUMNS
 LEGEND = (
     "stop / end focus: attention to sentence ends / closing special tokens over an even spread. distance: of similar "
     "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "

@@ -8,17 +8,16 @@ to another layer, padding that leaks into the texts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headscope.errors import HeadscopeError
-from headscope.models.forward import Batch, forward, shifted_right, start_token
-from headscope.tap import LayerHeads, places, tap
+from headscope.models.forward import Batch
+from headscope.models.probe import Probe, error, probe
+from headscope.tap import LayerHeads, places
 
 # The largest difference allowed, as a share of the largest |O| of the layer: rounding, and nothing else.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -28,6 +27,7 @@ HEADS = "heads captured = heads declared"
 STACKS = "each stack reads its own tokens"
 FINITE = "outputs are finite"
 PRODUCT = "O = A·V"
+VALUES = "V = output of a projection"
 PROJECTION = "O = input of the output projection"
 ROWS = "rows of A sum to one"
 PADDED = "padded = alone"
@@ -83,206 +83,152 @@ class Report:
 
 def self_check(model: nn.Module, batch: Batch, *, route: str = "auto") -> Report:
     """Run the equalities on a padded batch of at least two windows of different length."""
-    config: Any = model.config
-    dtype = next(model.parameters()).dtype
-    decoder = None
-    if getattr(config, "is_encoder_decoder", False):
-        # One token shorter than the encoder's, so that the stacks can be told apart by what they read.
-        full = shifted_right(batch, start_token(config))
-        decoder = Batch(full.ids[:, :-1], full.mask[:, :-1])
-    before = _settings(model)
-    with tap(model, weights=True, values=True, route=route) as tapped, _projections(model, tapped.collected) as inputs:
-        forward(model, batch, decoder)
-    report = Report(type(model).__name__, tapped.route, TOLERANCE[dtype])
-    alone = [_alone(model, batch, decoder, row, tapped.route) for row in range(len(batch.ids))]
-    modules = dict(model.named_modules())
+    run = probe(model, batch, route)
+    report = Report(type(model).__name__, run.route, TOLERANCE[next(model.parameters()).dtype])
     for stack in ("encoder", "decoder", "cross"):
-        seen = [(k, heads) for k, heads in enumerate(tapped.collected) if heads.stack == stack]
-        if seen:
-            _check_stack(report, model, modules, stack, seen, inputs, alone, batch, decoder)
-    changed = sorted(name for name, value in _settings(model).items() if before.get(name) != value)
-    report.checks.append(Check("model", UNCHANGED, not changed, note=", ".join(changed[:3])))
-    for stack in _declared_stacks(config, report):
-        report.checks.append(Check(stack, LAYERS, False, note="none captured"))
+        if any(layer.stack == stack for layer in run.layers):
+            report.checks += StackCheck(run, stack, report).every()
+    report.checks.append(Check("model", UNCHANGED, not run.changed, note=", ".join(run.changed[:3])))
+    declared = ("encoder", "decoder", "cross") if getattr(run.config, "is_encoder_decoder", False) else ()
+    report.checks += [Check(s, LAYERS, False, note="none captured") for s in declared if s not in report.stacks]
     return report
 
 
-def _settings(model: nn.Module) -> dict[str, str]:
-    """What modules remember in words. BigBird, for one, turns to another attention on short texts, for good."""
-    return {
-        f"{name}.{key}": value
-        for name, module in model.named_modules()
-        for key, value in vars(module).items()
-        if isinstance(value, str)
-    }
+class StackCheck:
+    """The equalities of one stack."""
+
+    def __init__(self, run: Probe, stack: str, report: Report) -> None:
+        self.run, self.stack, self.tolerance = run, stack, report.tolerance
+        self.places = [k for k, layer in enumerate(run.layers) if layer.stack == stack]
+        self.layers = [run.layers[k] for k in self.places]
+        self.queries = run.batch if stack == "encoder" or run.decoder is None else run.decoder
+        self.keys = run.decoder if stack == "decoder" and run.decoder is not None else run.batch
+        self.ends = self.queries.lengths  # rows of padding hold whatever the backend leaves there
+        shape = self.layers[0].outputs.shape
+        report.stacks[stack] = Stack(stack, len(self.layers), shape[1], shape[3], causal=stack == "decoder")
+
+    def every(self) -> list[Check]:
+        """All of them; where the shapes or the numbers are wrong the rest would mean nothing."""
+        checks = [self.as_many_layers(), self.as_many_heads(), self.own_tokens(), self.finite()]
+        if all(check.passed is not False for check in checks[1:]):
+            values, projection = self.values(), self.projection()
+            if values.passed is None and projection.passed is None:  # then nothing outside the tap speaks for O
+                values = self.told(VALUES, False, "neither what comes before nor what comes after could be compared")
+            checks += [self.product(), values, projection, self.rows(), self.reads(), self.padded()]
+        return checks
+
+    def told(self, name: str, passed: bool | None, note: str = "", off: float | None = None) -> Check:
+        """A result for this stack."""
+        return Check(self.stack, name, passed, off, note)
+
+    def within(self, name: str, errors: Iterable[float]) -> Check:
+        """Whether the largest error is rounding. `max` would pass over what is no number, so that is infinite."""
+        every = list(errors)
+        worst = max(every) if all(math.isfinite(off) for off in every) else math.inf
+        return self.told(name, worst <= self.tolerance, off=worst)
+
+    def as_many_layers(self) -> Check:
+        """None was missed, none seen twice."""
+        expected = places.declared_layers(self.run.config, self.stack)
+        count = len(self.layers)
+        return self.told(LAYERS, None if expected is None else count == expected, f"{count} of {expected}")
+
+    def as_many_heads(self) -> Check:
+        """One slot per query head, the same in every layer."""
+        expected = places.declared_heads(self.run.config, self.stack)
+        counts, widths = ({layer.outputs.shape[k] for layer in self.layers} for k in (1, 3))
+        if len(widths) > 1 or len(counts) > 1:
+            return self.told(HEADS, False, f"layers differ: {sorted(counts)} heads, {sorted(widths)} wide")
+        return self.told(HEADS, None if expected is None else counts == {expected}, f"{max(counts)} of {expected}")
+
+    def own_tokens(self) -> Check:
+        """Told apart by the lengths of what was read: the decoder was given one token less."""
+        found = {tuple(map_of(layer).shape[2:]) for layer in self.layers}
+        wanted = (self.queries.ids.shape[1], self.keys.ids.shape[1])
+        return self.told(STACKS, found == {wanted}, f"{' and '.join(map(str, sorted(found)))} of {wanted}")
+
+    def finite(self) -> Check:
+        """No NaN and no infinity in the rows of tokens."""
+        for layer in self.layers:
+            if not all(bool(layer.outputs[b, :, :end].isfinite().all()) for b, end in enumerate(self.ends)):
+                return self.told(FINITE, False, f"NaN or infinite values in layer {layer.layer} ({layer.module})")
+        return self.told(FINITE, True)
+
+    def product(self) -> Check:
+        """The weights, values and outputs belong together."""
+        return self.within(PRODUCT, (product_error(x, b, end) for x in self.layers for b, end in enumerate(self.ends)))
+
+    def values(self) -> Check:
+        """V, seen on its own: as it left the projection, before the attention call."""
+        if all(self.run.values_found[k] for k in self.places):
+            return self.told(VALUES, True)
+        return self.told(VALUES, None, "the model changes its values after projecting them")
+
+    def projection(self) -> Check:
+        """The outputs are in the order and on the scale in which the model goes on with them."""
+        if any(places.has_gate(self.run.modules[layer.module]) for layer in self.layers):
+            return self.told(PROJECTION, None, "the model gates its outputs: O is taken before the gate")
+        found = [self.run.projected.get(k) for k in self.places]
+        if None in found:
+            return self.told(PROJECTION, None, "no projection of that width follows")
+        return self.within(PROJECTION, (off for off in found if off is not None))
+
+    def rows(self) -> Check:
+        """The weights are those after the softmax."""
+        sums = [map_of(layer)[b, :, :end].double().sum(-1) for layer in self.layers for b, end in enumerate(self.ends)]
+        limit = max(1e-5, torch.finfo(self.layers[0].outputs.dtype).eps * 8)
+        if any(hasattr(self.run.modules[layer.module], "sinks") for layer in self.layers):
+            inside = all(bool(((row > 0) & (row <= 1 + limit)).all()) for row in sums)
+            return self.told(ROWS, inside, "the model has an attention sink: rows sum to less than one")
+        worst = self.within(ROWS, (float((row - 1).abs().max()) for row in sums)).error
+        return self.told(ROWS, worst is not None and worst <= limit, off=worst)
+
+    def reads(self) -> Check:
+        """What a token may read, which the base rates rest on."""
+        for layer in self.layers:
+            if not reads_what_it_may(layer, self.ends, self.keys.lengths):
+                return self.told(READS, False, f"layer {layer.layer} ({layer.module})")
+        return self.told(READS, True)
+
+    def padded(self) -> Check:
+        """Padding enters nothing."""
+
+        def errors() -> Iterable[float]:
+            for b, everything in enumerate(self.run.alone):
+                single = [layer for layer in everything if layer.stack == self.stack]
+                for layer, by_itself in zip(self.layers, single, strict=True):
+                    yield error(layer.outputs[b, :, : self.ends[b]], by_itself.outputs[0])
+
+        return self.within(PADDED, errors())
 
 
-def _declared_stacks(config: Any, report: Report) -> list[str]:
-    """The stacks that an encoder-decoder must show and did not."""
-    wanted = ("encoder", "decoder", "cross") if getattr(config, "is_encoder_decoder", False) else ()
-    return [stack for stack in wanted if stack not in report.stacks]
-
-
-def _alone(model: nn.Module, batch: Batch, decoder: Batch | None, row: int, route: str) -> list[LayerHeads]:
-    with tap(model, route=route) as tapped:
-        forward(model, batch.alone(row), decoder.alone(row) if decoder else None)
-    return tapped.collected
-
-
-@contextmanager
-def _projections(model: nn.Module, collected: list[LayerHeads]) -> Iterator[dict[int, float | None]]:
-    """Compare each layer's outputs with what the next projection of that width is given.
-
-    Yields, by position in `collected`, the largest difference; a layer without an entry met no projection.
-    """
-    errors: dict[int, float | None] = {}
-
-    def look(module: nn.Module, args: tuple[Any, ...]) -> None:
-        k = len(collected) - 1
-        if k < 0 or k in errors or not args or not isinstance(args[0], Tensor):
-            return
-        outputs = collected[k].outputs  # (B, H, T, d)
-        merged = outputs.transpose(1, 2).flatten(2)  # (B, T, H·d)
-        if args[0].numel() == merged.numel() and args[0].shape[-1] == merged.shape[-1]:
-            errors[k] = _error(args[0].reshape(merged.shape), merged)
-
-    handles = [
-        module.register_forward_pre_hook(look)
-        for module in model.modules()
-        if isinstance(getattr(module, "weight", None), Tensor)
-        and module.weight.ndim == 2
-        and not isinstance(module, nn.Embedding)
-    ]
-    try:
-        yield errors
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _error(found: Tensor, expected: Tensor) -> float:
-    """The largest difference as a share of the largest expected value."""
-    found, expected = found.double(), expected.double()
-    scale = float(expected.abs().max()) or 1.0
-    return float((found - expected).abs().max()) / scale
-
-
-def _check_stack(
-    report: Report,
-    model: nn.Module,
-    modules: dict[str, nn.Module],
-    stack: str,
-    seen: list[tuple[int, LayerHeads]],
-    inputs: dict[int, float | None],
-    alone: list[list[LayerHeads]],
-    batch: Batch,
-    decoder: Batch | None,
-) -> None:
-    config: Any = model.config
-    layers = [heads for _, heads in seen]
-    queries = batch if stack == "encoder" or decoder is None else decoder
-    keys = decoder if stack == "decoder" and decoder is not None else batch
-    first = layers[0]
-    causal = stack == "decoder"
-    report.stacks[stack] = Stack(stack, len(layers), first.outputs.shape[1], first.outputs.shape[-1], causal)
-
-    def add(name: str, passed: bool | None, error: float | None = None, note: str = "") -> None:
-        report.checks.append(Check(stack, name, passed, error, note))
-
-    def add_error(name: str, error: float, note: str = "") -> None:
-        add(name, error <= report.tolerance, error, note)
-
-    expected = places.declared_layers(config, stack)
-    add(LAYERS, None if expected is None else len(layers) == expected, note=f"{len(layers)} of {expected}")
-    heads = places.declared_heads(config, stack)
-    counts = {layer.outputs.shape[1] for layer in layers}
-    widths = {layer.outputs.shape[3] for layer in layers}
-    if len(widths) > 1:
-        add(HEADS, False, note=f"heads of several widths, {sorted(widths)}")
-        return
-    add(HEADS, None if heads is None else counts == {heads}, note=f"{sorted(counts)} of {heads}")
-    reads = {(layer.outputs.shape[2], layer.weights.shape[3]) for layer in layers if layer.weights is not None}
-    wanted = (queries.ids.shape[1], keys.ids.shape[1])
-    add(STACKS, reads == {wanted}, note=f"{sorted(reads)} tokens of {wanted}")
-
-    ends = queries.lengths
-    finite = next(
-        (
-            layer
-            for layer in layers
-            for b, end in enumerate(ends)
-            if not bool(layer.outputs[b, :, :end].isfinite().all())
-        ),
-        None,
-    )
-    if finite is not None:
-        add(FINITE, False, note=f"NaN or infinite values in layer {finite.layer} ({finite.module})")
-        return
-    add(FINITE, True)
-
-    add_error(PRODUCT, _worst(_product_error(layer, b, end) for layer in layers for b, end in enumerate(ends)))
-    found = [inputs.get(k) for k, _ in seen]
-    gated = any(places.has_gate(modules[layer.module]) for layer in layers)
-    if gated:
-        add(PROJECTION, None, note="the model gates its outputs: O is taken before the gate")
-    elif any(error is None for error in found):
-        add(PROJECTION, None, note="no projection of that width follows")
-    else:
-        add_error(PROJECTION, _worst(error for error in found if error is not None))
-    _check_rows(layers, modules, ends, add)
-    wrong = next((layer for layer in layers if not _reads_what_it_may(layer, ends, keys.lengths)), None)
-    add(READS, wrong is None, note="" if wrong is None else f"layer {wrong.layer} ({wrong.module})")
-    worst = _worst(
-        _error(layer.outputs[b, :, : ends[b]], single.outputs[0])
-        for b, singles in enumerate(alone)
-        for layer, single in zip(layers, (s for s in singles if s.stack == stack), strict=True)
-    )
-    add_error(PADDED, worst)
-
-
-def _worst(errors: Iterable[float]) -> float:
-    """The largest of some errors, infinite where one of them is no number (which `max` would pass over)."""
-    every = list(errors)
-    return max(every) if all(math.isfinite(error) for error in every) else math.inf
-
-
-def _reads_what_it_may(layer: LayerHeads, ends: list[int], key_ends: list[int]) -> bool:
-    """Whether A is zero where reading is not allowed, padding is not, and a map that never looks ahead is causal."""
+def map_of(layer: LayerHeads) -> Tensor:
+    """The attention weights, which the probe asked for."""
     assert layer.weights is not None
-    batch, heads, queries, keys = layer.weights.shape
-    readable = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=layer.weights.device)
-    readable = (readable if layer.readable is None else layer.readable).expand(batch, heads, queries, keys)
-    for b, end in enumerate(ends):
-        weights, may = layer.weights[b, :, :end], readable[b, :, :end]
-        if bool((weights.masked_fill(may, 0) != 0).any()) or bool(may[:, :, key_ends[b] :].any()):
-            return False
-        ahead = torch.ones(end, keys, dtype=torch.bool, device=weights.device).triu(1)
-        if queries == keys and end > 2 and bool((may & ahead).any()) and not bool((weights * ahead).any()):
-            return False
-    return True
+    return layer.weights
 
 
-def _product_error(layer: LayerHeads, row: int, end: int) -> float:
-    assert layer.weights is not None
+def product_error(layer: LayerHeads, row: int, end: int) -> float:
+    """How far the outputs of one text are from A·V."""
     assert layer.values is not None
     heads = layer.outputs.shape[1]
     values = layer.values[row].repeat_interleave(heads // layer.values.shape[1], dim=0)  # (H, Tk, d)
+    product = map_of(layer)[row].double() @ values.double()  # (H, Tq, d)
     # What a model pads the values with (to reach a width its kernels like) is no part of the output.
-    product = layer.weights[row].double() @ values.double()  # (H, Tq, d)
-    return _error(layer.outputs[row, :, :end], product[:, :end, : layer.outputs.shape[-1]])
+    return error(layer.outputs[row, :, :end], product[:, :end, : layer.outputs.shape[-1]])
 
 
-def _check_rows(layers: list[LayerHeads], modules: dict[str, nn.Module], ends: list[int], add: Any) -> None:
-    sums = [
-        layer.weights[b, :, :end].double().sum(-1)
-        for layer in layers
-        for b, end in enumerate(ends)
-        if layer.weights is not None
-    ]
-    limit = max(1e-5, torch.finfo(layers[0].outputs.dtype).eps * 8)
-    if any(hasattr(modules[layer.module], "sinks") for layer in layers):
-        inside = all(bool(((s > 0) & (s <= 1 + limit)).all()) for s in sums)
-        add(ROWS, inside, note="the model has an attention sink: rows sum to less than one")
-        return
-    worst = _worst(float((s - 1).abs().max()) for s in sums)
-    add(ROWS, worst <= limit, worst)
+def reads_what_it_may(layer: LayerHeads, ends: list[int], key_ends: list[int]) -> bool:
+    """Whether A is zero where reading is not allowed, padding is not, and a map that never looks ahead is causal."""
+    weights = map_of(layer)
+    batch, heads, queries, keys = weights.shape
+    every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=weights.device)
+    readable = (every if layer.readable is None else layer.readable).expand(batch, heads, queries, keys)
+    for b, end in enumerate(ends):
+        given, may = weights[b, :, :end], readable[b, :, :end]
+        if bool((given.masked_fill(may, 0) != 0).any()) or bool(may[:, :, key_ends[b] :].any()):
+            return False
+        ahead = torch.ones(end, keys, dtype=torch.bool, device=weights.device).triu(1)
+        if queries == keys and end > 2 and bool((may & ahead).any()) and not bool((given * ahead).any()):
+            return False
+    return True
