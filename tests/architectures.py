@@ -226,9 +226,9 @@ def row(architecture: Architecture, report: Report, maps: bool) -> str:
 
     stacks = ", ".join(report.stacks)
     marks = [
-        mark("captured", "reads"),
+        mark("captured", "its own tokens"),
         mark("A·V", "V = output"),
-        mark("projection"),
+        mark("output projection"),
         mark("rows", "read what"),
         mark("padded"),
     ]

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.colors import PowerNorm
 
 from headscope.figures.style import (
     ATTENTION,
@@ -59,7 +60,9 @@ def attention_figure(inspection: Inspection, layer: int, head: int, theta: float
     received = inspection.received(layer, head).values
     keys = inspection.captured.keys
     figure, axes = _square(len(keys), f"Attention, layer {layer}, head {head}", above=0.12)
-    image = axes.imshow(values, cmap=ATTENTION, vmin=0, vmax=float(values.max()) or 1.0, interpolation="nearest")
+    # Colours go by the square root: one large weight would otherwise leave the rest of the map white.
+    norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
+    image = axes.imshow(values, cmap=ATTENTION, norm=norm, interpolation="nearest")
     _tokens(axes, inspection.window, keys)
     _sentences(axes, inspection.window, across=keys)
     high = np.flatnonzero(received > theta)
