@@ -139,6 +139,8 @@ BAD = {
     "home of nobody": (["inspect", "x", "--model", "~nobody-at-all/m"], "no path and no hub id"),
     "endless name": (["inspect", "x", "--model", "m" * 300], "no path and no hub id"),
     "device without backend": (["inspect", "x y", "--device", "privateuseone"], "the device"),
+    "save under an endless name": (["inspect", "x y", "--save", "m" * 300], "cannot be written"),
+    "convert an endless name": (["convert", "m" * 300, "/tmp/never"], "cannot be used"),
     "save nowhere": (["inspect", "x y", "--save", ""], "names no folder"),
     "tau zero": (["inspect", "x y", "--tau", "0"], "τ is 0"),
     "theta": (["inspect", "x y", "--theta", "1.5"], "θ is 1.5"),
@@ -186,14 +188,14 @@ def test_a_fifty_megabyte_file_is_refused_without_being_read(
         opened.truncate(50_000_000)
     code, _, err = run(capsys, "inspect", "--file", str(file))
     assert code == 2
-    assert "larger than 800 kB" in err
+    assert "larger than 400 kB" in err
 
 
 def test_a_long_text_below_the_limit_is_shown_through_its_window(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "long.txt"
-    file.write_text(TEXT * 3000)
+    file.write_text(TEXT * 1500)
     code, out, _ = run(capsys, "inspect", "--file", str(file), "--start", "1000")
     assert code == 0
     assert "tokens 1000 to 1126 of" in out

@@ -238,10 +238,24 @@ def test_a_link_that_leads_nowhere(folder: Path) -> None:
     assert "no whole safetensors file" in refusal(folder)
 
 
-@pytest.mark.parametrize("changes", [{"num_hidden_layers": 3000}, {"num_labels": 10**9}, {"intermediate_size": 10**12}])
+@pytest.mark.parametrize("changes", [{"num_hidden_layers": 3000}, {"num_labels": 10**9}, {"n_positions": 10**11}])
 def test_absurd_sizes_are_refused_at_once(folder: Path, changes: dict[str, int]) -> None:
     edit_config(folder, **changes)
     assert next(iter(changes)) in refusal(folder)
+    edit_config(folder, text_config=changes)
+    assert next(iter(changes)) in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"size": "7B"}, {"image_size": [224, 224]}, {"chunk_size_feed_forward": 0}, {"sliding_window_size": None},
+     {"n_layer": -1}, {"num_labels": 1000}, {"hidden_dropout_dim": 0.5}, {"rope_theta": 10**9},
+     {"model_size": 70_000_000_000}],
+    ids=str,
+)  # fmt: skip
+def test_what_configurations_also_say_is_no_reason_to_refuse(folder: Path, changes: dict[str, Any]) -> None:
+    edit_config(folder, **changes)
+    assert find(folder).folder == folder
 
 
 def test_fewer_layers_than_the_weights_have(folder: Path) -> None:
@@ -329,7 +343,8 @@ def test_converting_says_what_it_cannot_use(folder: Path, tmp_path: Path) -> Non
             headscope.convert(source, out)
     strange: list[tuple[Any, str]] = [
         ([1, 2], "no table of tensors"), ({}, "no table of tensors"),
-        ({"a": torch.eye(2).to_sparse()}, "no plain tensor"), ({"a": torch.ones(1, device="meta")}, "no plain tensor"),
+        ({"a": torch.eye(2).to_sparse()}, "no plain tensor"), ({"a": torch.ones(1) * 1j}, "no plain tensor"),
+        ({"a": torch.ones(1, device="meta")}, "no plain tensor"),
     ]  # fmt: skip
     for held, match in strange:
         torch.save(held, folder / "pytorch_model.bin")

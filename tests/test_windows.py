@@ -22,6 +22,7 @@ TEXTS = {
     "emoji": "So happy 😀! 👩‍👩‍👧 came by. Thumbs 👍🏽.",
     "chinese": "你好，世界。我们走吧！他说：“好的。”",
     "japanese": "これはペンです。カタカナも？はい。",
+    "marks": "Vie\u0323\u0302t Nam, na\u0303o, п\u02bcять. Tie\u0302\u0301ng!",
     "long vowels": "スーパーコンピューター。ｺｰﾋｰ",
     "thai": "สวัสดีชาวโลก ผมชื่อสมชาย",
     "hebrew": "שלום עולם. מה שלומך? טוב!",
@@ -149,6 +150,13 @@ def test_ids_of_spread_characters_are_described_as_their_text(kind: str, text: s
     decoded = model.tokenizer.decode([i for i in by_text.id if i > 2])
     shown = [decoded[a:b] for a, b, part in zip(by_ids.start, by_ids.end, by_ids.part, strict=True) if part == 0]
     assert "\ufffd" not in "".join(shown)
+
+
+def test_a_replacement_character_of_the_texts_own_keeps_to_itself(tiny: Callable[[str], Any]) -> None:
+    by_text = tiny("gpt2").inspect("a \ufffd hello. b").tokens
+    by_ids = tiny("gpt2").inspect(by_text.id.tolist()).tokens
+    assert by_ids.label.tolist() == by_text.label.tolist()
+    assert by_ids.category.tolist() == by_text.category.tolist()
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from headscope.errors import HeadscopeError
 
-LONGEST_TEXT = 200_000  # characters; a window shows some hundreds, and hostile quotes take the splitter seconds
+LONGEST_TEXT = 100_000  # characters; a window shows some hundreds, and hostile quotes take the splitter seconds
 LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
 WHITE = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headscope.cli import show
 from headscope.errors import HeadscopeError
 from headscope.texts import check_text, decode, read_text
+from headscope.windows.text import visible
 
 if TYPE_CHECKING:
     from headscope.inspection import Inspection
@@ -53,7 +55,7 @@ def run_inspect(args: Namespace) -> None:
         raise HeadscopeError("--format is for saved figures", "say where to with --save DIR")
     if args.save == "":
         raise HeadscopeError("--save names no folder", "name one")
-    if args.save and Path(args.save).exists() and not Path(args.save).is_dir():
+    if args.save and os.path.exists(args.save) and not os.path.isdir(args.save):
         raise HeadscopeError(f"{args.save!r} is a file and cannot be written to as a folder", "name a folder")
     text = _text(args)
     check_text(text)  # before the seconds it takes to load a model
@@ -124,7 +126,8 @@ def header(seen: Inspection) -> None:
     whole = len(window.texts[0]) if window.texts else 0
     sentences = len(set(window.sentence[window.sentence >= 0].tolist()))
     show.paragraph(
-        f"{seen.model}: {seen.stack}, {len(seen.captured.layers)} layers × {seen.captured.heads} heads", style="bold"
+        f"{visible(seen.model)}: {seen.stack}, {len(seen.captured.layers)} layers × {seen.captured.heads} heads",
+        style="bold",
     )
     cut = "" if own.size == 0 else f", characters {own[:, 0].min()} to {own[:, 1].max()} of {whole}"
     count = "1 sentence" if sentences == 1 else f"{sentences} sentences"

@@ -57,6 +57,8 @@ def prepare(
             f"a window of {length} tokens is too long for {model.name!r}",
             f"its longest is {model.max_length}; move a shorter one with start=",
         )
+    if not isinstance(start, (int, np.integer)):
+        raise HeadscopeError(f"start={start!r}", "give the number of a token")
     causal = chosen.causal and "encoder" not in model.stacks
     if hasattr(text, "tolist"):  # an array or a tensor of ids
         text = text.tolist()
@@ -86,8 +88,10 @@ def _from_ids(model: Model, ids: Sequence[Any], causal: bool, language: str) -> 
 def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] | None = None) -> Captured:
     """Run the window and keep outputs and attention of one stack's layers."""
     shape = model.stacks[stack]
-    if layers is not None and not isinstance(layers, Collection):
-        raise HeadscopeError(f"layers={layers!r}", f"give a list, for example layers=[{layers}]")
+    if layers is not None and (
+        not isinstance(layers, Collection) or not all(isinstance(layer, (int, np.integer)) for layer in layers)
+    ):
+        raise HeadscopeError(f"layers={layers!r}", "give a list of layers, for example layers=[0, 11]")
     kept = list(range(shape.layers)) if layers is None else sorted(set(layers))
     if not kept or not set(kept) <= set(range(shape.layers)):
         raise HeadscopeError(f"layers={sorted(set(kept))}", f"name layers from 0 to {shape.layers - 1}")
@@ -135,7 +139,7 @@ def _run(model: Model, batch: Batch) -> None:
         forward(model.network, batch)
     except HeadscopeError:
         raise
-    except (RuntimeError, IndexError, ValueError) as error:  # out of memory, too long for the model, …
+    except Exception as error:  # out of memory, too long for the model, whatever else a model may raise
         said = " ".join(str(error).split())[:300]
         raise HeadscopeError(
             f"{model.name!r} failed on this window of {batch.ids.shape[1]} tokens: {type(error).__name__}: {said}",

@@ -32,7 +32,7 @@ class Options:
                 raise HeadscopeError(f"{name}={getattr(self, name)!r}", f"use one of {', '.join(allowed)}")
         if not re.fullmatch(r"[a-z]{2,3}", self.language):
             raise HeadscopeError(f"language={self.language!r} is no language code", "use ISO 639: en, de, zh, …")
-        if self.window < 1:
+        if not isinstance(self.window, int) or self.window < 1:
             raise HeadscopeError(f"window={self.window}", "ask for at least one token")
 
 

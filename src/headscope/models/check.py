@@ -178,7 +178,7 @@ class StackCheck:
         sums = [map_of(layer)[b, :, :end].double().sum(-1) for layer in self.layers for b, end in enumerate(self.ends)]
         limit = max(1e-5, torch.finfo(self.layers[0].outputs.dtype).eps * 8)
         if any(hasattr(self.run.modules[layer.module], "sinks") for layer in self.layers):
-            inside = all(bool(((row > 0) & (row <= 1 + limit)).all()) for row in sums)
+            inside = all(bool(((row >= 0) & (row <= 1 + limit)).all()) for row in sums)
             return self.told(ROWS, inside, "the model has an attention sink: rows sum to less than one")
         worst = self.within(ROWS, (float((row - 1).abs().max()) for row in sums)).error
         return self.told(ROWS, worst is not None and worst <= limit, off=worst)

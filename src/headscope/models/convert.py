@@ -27,14 +27,10 @@ def convert(folder: str | Path, out: str | Path, tokenizer: str | Path | None = 
     put beside the weights where the folder has none that transformers can use.
     """
     folder, out = Path(folder), Path(out)
-    if not folder.is_dir():
-        raise HeadscopeError(f"there is no folder {str(folder)!r}", "give the folder that holds pytorch_model.bin")
-    if not (folder / "config.json").exists():
-        raise HeadscopeError(f"{str(folder)!r} is no model folder: it has no config.json", "give a model's folder")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise HeadscopeError(f"{str(out)!r} exists already and is not empty", "name a new folder")
-    if tokenizer is not None and not Path(tokenizer).is_file():
-        raise HeadscopeError(f"there is no file {str(tokenizer)!r}", "give a tokenizer.json")
+    try:
+        _check_places(folder, out, tokenizer)
+    except OSError as error:
+        raise HeadscopeError(f"a path cannot be used: {error.strerror or error}", "give other paths") from error
     weights: dict[str, Tensor] = {}
     for file in _weight_files(folder):
         weights |= _tensors(file)
@@ -51,6 +47,17 @@ def convert(folder: str | Path, out: str | Path, tokenizer: str | Path | None = 
             f"{str(out)!r} cannot be written: {error.strerror or error}", "name a new folder where there is room"
         ) from error
     return out
+
+
+def _check_places(folder: Path, out: Path, tokenizer: str | Path | None) -> None:
+    if not folder.is_dir():
+        raise HeadscopeError(f"there is no folder {str(folder)!r}", "give the folder that holds pytorch_model.bin")
+    if not (folder / "config.json").is_file():
+        raise HeadscopeError(f"{str(folder)!r} is no model folder: it has no config.json", "give a model's folder")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise HeadscopeError(f"{str(out)!r} exists already and is not empty", "name a new folder")
+    if tokenizer is not None and not Path(tokenizer).is_file():
+        raise HeadscopeError(f"there is no file {str(tokenizer)!r}", "give a tokenizer.json")
 
 
 def _write(folder: Path, out: Path, weights: dict[str, Tensor], tokenizer: str | Path | None) -> None:
@@ -70,7 +77,7 @@ def _weight_files(folder: Path) -> list[Path]:
     if index.exists():
         told = read_json(index, str(folder))
         places = told.get("weight_map") if isinstance(told, dict) else None
-        if not isinstance(places, dict):
+        if not isinstance(places, dict) or not places:
             raise HeadscopeError(f"{index.name} lists no weights", AGAIN)
         files = [folder / Path(str(name)).name for name in sorted({str(file) for file in places.values()})]
     else:
@@ -98,11 +105,16 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         loaded = loaded["state_dict"]
     if not isinstance(loaded, dict) or not loaded or not all(isinstance(value, Tensor) for value in loaded.values()):
         raise HeadscopeError(f"{file.name} is no table of tensors by name", "give a transformers checkpoint")
-    strange = next((n for n, v in loaded.items() if v.layout != torch.strided or v.is_quantized or v.is_meta), None)
+    strange = next((name for name, tensor in loaded.items() if not _plain(tensor)), None)
     if strange is not None:
         raise HeadscopeError(f"{strange} in {file.name} is no plain tensor", "give a checkpoint of dense weights")
     # Tied weights share memory in a pickle and may not in safetensors.
     return {str(name): value.detach().contiguous().clone() for name, value in loaded.items()}
+
+
+def _plain(tensor: Tensor) -> bool:
+    """Whether a tensor is of a kind that safetensors holds."""
+    return tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_meta and not tensor.is_complex()
 
 
 def _name_fast_tokenizer(folder: Path) -> None:

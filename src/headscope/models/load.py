@@ -120,7 +120,9 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
         )
     except Exception as error:  # the libraries below raise of every kind for a bad folder
         raise _explained(error, source) from error
-    extra = beyond_the_last_layer(info["unexpected_keys"], network.state_dict())
+    text = network.config.get_text_config()
+    ahead = max(int(getattr(text, key, 0) or 0) for key in ("num_nextn_predict_layers", "mtp_num_hidden_layers"))
+    extra = beyond_the_last_layer(info["unexpected_keys"], network.state_dict(), ahead)
     if extra:
         raise HeadscopeError(
             f"the weights of {source.name!r} have more layers than its config.json declares: {extra}",
@@ -138,8 +140,10 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
     return network
 
 
-def beyond_the_last_layer(unexpected: Collection[str], own: Collection[str]) -> str:
+def beyond_the_last_layer(unexpected: Collection[str], own: Collection[str], ahead: int = 0) -> str:
     """The first weight that belongs to a layer the model was not given, or nothing.
+
+    `ahead` layers more are no surprise: some models keep those that predict further tokens behind the last one.
 
     >>> beyond_the_last_layer(["bert.layer.2.w", "lm_head.w"], ["layer.0.w", "layer.1.w"])
     'bert.layer.2.w'
@@ -151,11 +155,10 @@ def beyond_the_last_layer(unexpected: Collection[str], own: Collection[str]) -> 
         if found := NUMBERED.match(key):
             last[found[1]] = max(last.get(found[1], 0), int(found[2]))
     for key in sorted(unexpected):
-        found = NUMBERED.match(key)
-        if found and any(
-            int(found[2]) > highest and f".{found[1]}".endswith(f".{prefix}") for prefix, highest in last.items()
-        ):
-            return key
+        if found := NUMBERED.match(key):
+            allowed = (highest + ahead for prefix, highest in last.items() if f".{found[1]}".endswith(f".{prefix}"))
+            if any(int(found[2]) > highest for highest in allowed):
+                return key
     return ""
 
 

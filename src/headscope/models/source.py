@@ -17,8 +17,12 @@ from headscope.errors import HeadscopeError
 EMBEDDED = "headscope/bert12"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 AGAIN = "the download is incomplete or damaged: fetch the model again"
-SIZE = re.compile(r"size|dim|layers?$|heads?$|embd$|labels$|inner$|d_model|d_ff|d_kv|experts")
-LAYERS = re.compile(r"layers?$")
+NEEDED = frozenset(("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size"))
+SIZES = NEEDED | frozenset(
+    "num_key_value_heads intermediate_size num_labels max_position_embeddings n_positions n_ctx n_layer n_head n_embd "
+    "n_inner num_layers num_heads d_model d_ff d_kv dim n_layers n_heads hidden_dim encoder_layers decoder_layers "
+    "encoder_ffn_dim decoder_ffn_dim ffn_dim type_vocab_size embedding_size head_dim num_experts".split()
+)
 LARGEST_SIZE, MOST_LAYERS = 10_000_000, 2_000
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer.tiktoken", "tekken.json")
@@ -113,19 +117,17 @@ def _check_config(folder: Path, name: str) -> None:
 
 def _check_sizes(config: dict[str, Any], name: str) -> None:
     """Refuse sizes that no model has, before memory is set aside for them."""
-    fetch = "the configuration is damaged or belongs to another model: fetch it again"
     for key, value in config.items():
-        if not SIZE.search(key) or value is None or isinstance(value, (bool, list, dict, float)):
+        if isinstance(value, dict) and key.endswith("_config"):
+            _check_sizes(value, name)
+        if key not in SIZES or value is None or isinstance(value, list):
             continue
-        most = MOST_LAYERS if LAYERS.search(key) else LARGEST_SIZE
-        needed = key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
-        if not isinstance(value, int) or value > most or (needed and value < 1):
-            raise HeadscopeError(f"the config.json of {name!r} says {key} = {value!r}", fetch)
-    width, heads = config.get("hidden_size"), config.get("num_attention_heads")
-    if width and heads and "head_dim" not in config and width % heads:
-        raise HeadscopeError(
-            f"the config.json of {name!r} says {heads} heads, which do not divide its hidden_size of {width}", fetch
-        )
+        most = MOST_LAYERS if "layer" in key else LARGEST_SIZE
+        if isinstance(value, bool) or not isinstance(value, int) or value > most or (key in NEEDED and value < 1):
+            raise HeadscopeError(
+                f"the config.json of {name!r} says {key} = {value!r}",
+                "the configuration is damaged or belongs to another model: fetch it again",
+            )
 
 
 def _check_weights(folder: Path, name: str) -> None:

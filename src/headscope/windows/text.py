@@ -11,8 +11,9 @@ import sentencex
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 # Scripts written without spaces: there a run of letters is no word, so every token stands for itself.
 UNSPACED = regex.compile(
-    # Extensions too: the prolonged sound mark of kana is shared by two scripts and so of neither.
-    r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]"
+    r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}"
+    # Marks that the two kana share, the prolonged sound mark first of all, are of neither script to Unicode.
+    r"\p{Script=Myanmar}\u3006\u3031-\u3035\u303C\u30FC\uFF70]"
 )
 HELD = regex.compile(r"[\p{L}\p{M}\p{N}]")
 MARKS_ONLY = regex.compile(r"[\p{P}\p{S}]+")

@@ -238,14 +238,22 @@ def _decode(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, in
     of a number that means nothing; when it is whole, all of these tokens stand for it.
     """
     spans: list[tuple[int, int]] = []
-    text, stable = "", 0  # what is decoded, and how much of it was whole when last looked at
+    broken, stable = "", 0  # the last text that ended in such characters; how much was whole before it
+
+    def close(text: str, upto: int) -> int:
+        begin = stable if len(text) > stable else max(len(text) - 1, 0)
+        spans.extend([(begin, len(text))] * (upto - len(spans)))
+        return len(text)
+
+    text = ""
     for k in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[:k], skip_special_tokens=False, clean_up_tokenization_spaces=False)
         if text.endswith(BROKEN) and k < len(ids):
+            broken = text
             continue
-        begin = stable if len(text) > stable else max(len(text) - 1, 0)
-        spans += [(begin, len(text))] * (k - len(spans))
-        stable = len(text)
+        if broken and len(spans) < k - 1 and text.startswith(broken):  # they are the text's own characters
+            stable = close(broken, k - 1)
+        stable, broken = close(text, k), ""
     return text, spans
 
 
