@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +52,8 @@ def load(
     """
     source = find(name, revision)
     where, precision = _device(device), _dtype(dtype)
+    if where.type == "cpu" and precision == torch.bfloat16 and not cpu_multiplies_bfloat16():
+        raise HeadscopeError("this CPU cannot multiply bfloat16 matrices", 'use dtype="float32" or a GPU')
     with _quiet():
         network = _network(source, precision).to(where).eval()
         tokenizer = _tokenizer(source, network)
@@ -76,6 +80,13 @@ def _device(device: str) -> torch.device:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise HeadscopeError(f"the device {device!r} cannot be used: {first}", 'use "cpu" or "auto"') from error
     return where
+
+
+@cache
+def cpu_multiplies_bfloat16() -> bool:
+    """Some CPUs announce instructions that then kill the process, so it is tried in a process of its own."""
+    code = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum().item()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def _dtype(dtype: str) -> torch.dtype:
