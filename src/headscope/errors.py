@@ -17,3 +17,12 @@ class HeadscopeError(Exception):
         self.problem = problem.rstrip(".")
         self.remedy = remedy.rstrip(".")
         super().__init__(f"{self.problem}. To put it right: {self.remedy}." if remedy else f"{self.problem}.")
+
+
+def brief(error: BaseException, most: int = 300) -> str:
+    """What an error of another library says, on one line and no longer than fits into a sentence of ours.
+
+    >>> brief(ValueError("two\\n  lines"))
+    'two lines'
+    """
+    return " ".join(str(error).split())[:most]

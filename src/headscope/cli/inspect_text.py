@@ -19,7 +19,6 @@ from headscope.windows.text import visible
 if TYPE_CHECKING:
     from headscope.inspection import Inspection
 
-FEW = 10  # high pairs below which a head says little
 COMMON_COLUMNS = {
     "stop_focus": "stop\nfocus",
     "end_focus": "end\nfocus",
@@ -37,8 +36,6 @@ LEGEND = (
     "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "
     "similar than others at the same distance; 1 is none. – : nothing to compare, or none of the others is similar."
 )
-
-
 CAUTION = "One text is an illustration, not a finding: another text may single out other heads."
 
 
@@ -46,9 +43,6 @@ def run_inspect(args: Namespace) -> None:
     """Read the text, inspect it, print what was asked for, save what was asked for."""
     if args.head is not None and args.layer is None:
         raise HeadscopeError("--head needs --layer", "name the layer too, for example: --layer 11 --head 3")
-    from headscope.measures.attention import check_theta
-    from headscope.measures.similarity import first_high_bin
-
     if args.pairs < 1:
         raise HeadscopeError(f"--pairs {args.pairs}", "ask for at least one pair")
     if args.format and not args.save:
@@ -58,11 +52,13 @@ def run_inspect(args: Namespace) -> None:
     if args.save and os.path.exists(args.save) and not os.path.isdir(args.save):
         raise HeadscopeError(f"{args.save!r} is a file and cannot be written to as a folder", "name a folder")
     text = _text(args)
-    check_text(text)  # before the seconds it takes to load a model
+    check_text(text)  # before the seconds it takes to import torch and load a model
+    import headscope
+    from headscope.measures.attention import check_theta
+    from headscope.measures.similarity import first_high_bin
+
     check_theta(args.theta)
     first_high_bin(args.tau)
-    import headscope
-
     with show.working("loading the model"):
         model = headscope.load(args.model, device=args.device, dtype=args.dtype, revision=args.revision)
     seen = model.inspect(
@@ -208,6 +204,8 @@ def save(
 
 def telling_head(seen: Inspection, layer: int | None = None) -> tuple[int, int]:
     """The head of a layer, the last one unless named, that gathers most of its pairs round one token."""
+    from headscope.measures.focal import FEW
+
     heads = seen.summary()
     own = heads[heads.layer == (heads.layer.max() if layer is None else layer)]
     told = own[own.high_pairs >= FEW]

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, brief
 from headscope.measures.attention import even_received
 from headscope.models.forward import Batch, collate, forward, pad_token, start_token
 from headscope.tap import LayerHeads, tap
@@ -140,7 +140,7 @@ def _run(model: Model, batch: Batch) -> None:
     except HeadscopeError:
         raise
     except Exception as error:  # out of memory, too long for the model, whatever else a model may raise
-        said = " ".join(str(error).split())[:300]
+        said = brief(error)
         raise HeadscopeError(
             f"{model.name!r} failed on this window of {batch.ids.shape[1]} tokens: {type(error).__name__}: {said}",
             "take a shorter window, or a device with more memory",

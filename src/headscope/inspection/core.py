@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,7 @@ class Inspection:
 
     def __init__(self, model: str, options: Options, captured: Captured) -> None:
         self.model, self.options, self.captured = model, options, captured
+        self._tables: dict[tuple[str, float], pd.DataFrame] = {}  # summaries by kind and τ
         self._held: tuple[int, LayerPairs] | None = None  # the layer looked at last: one at a time is enough
 
     def __repr__(self) -> str:
@@ -88,12 +89,20 @@ class Inspection:
     @cached_property
     def counting(self) -> torch.Tensor:
         """Which tokens take part in the similarity statistics."""
-        return torch.from_numpy(np.ones(len(self.window), bool) if self.options.special else ~self.window.special)
+        return self._counting(self.window)
+
+    def _counting(self, window: Window) -> torch.Tensor:
+        return torch.from_numpy(np.ones(len(window), bool) if self.options.special else ~window.special)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Each token of the window as a person reads it."""
+        return self.window.labels
 
     # ------------------------------------------------------------------ labelled arrays
 
     def _labelled(self, values: Any, dims: tuple[str, ...], name: str, meaning: str) -> xr.DataArray:
-        labels = {"query": self.window.labels, "key": self.captured.keys.labels}
+        labels = {"query": self.labels, "key": self.captured.keys.labels}
         coords: dict[str, Any] = {"layer": self.captured.layers, "head": np.arange(self.captured.heads)}
         for dim in dims[2:]:
             if dim != "feature":
@@ -214,7 +223,7 @@ class Inspection:
         found = np.flatnonzero((pairs.bin[h] >= similarity_.first_high_bin(tau)).numpy())
         found = found[np.argsort(-pairs.value[h].numpy()[found], kind="stable")]
         i, j = (place.numpy()[found] for place in self.places)
-        labels = np.array(self.window.labels, dtype=object)
+        labels = np.array(self.labels, dtype=object)
         names = np.array(relations_.RELATIONS, dtype=object)[self.relations.numpy()[found]]
         columns = (
             i,
@@ -237,7 +246,7 @@ class Inspection:
         """The focal token of each head of the k-th kept layer."""
         high = self.layer_pairs(k).bin >= similarity_.first_high_bin(tau)  # (H, P)
         numbers, shares = focal_.focal(high, *self.places, self._same)
-        counts, labels = high.sum(1), self.window.labels
+        counts, labels = high.sum(1), self.labels
         found: list[FocalToken | None] = []
         for number, share, count in zip(numbers.tolist(), shares.tolist(), counts.tolist(), strict=True):
             if number < 0:
@@ -269,9 +278,7 @@ class Inspection:
         even = torch.from_numpy(self.captured.even[k])
         share = attention_.received(torch.from_numpy(self.captured.weights[k]), even)  # (H, Tk)
         if text_only:
-            keys = self.captured.keys
-            counting = np.ones(len(keys), bool) if self.options.special else ~keys.special
-            share = share.masked_fill(~torch.from_numpy(counting), torch.nan)
+            share = share.masked_fill(~self._counting(self.captured.keys), torch.nan)
             largest = share.nan_to_num(0).amax(1, keepdim=True)
             share = share / largest.masked_fill(largest == 0, 1)
         return share.numpy()
@@ -294,13 +301,19 @@ class Inspection:
         """
         from headscope.inspection.summary import by_head
 
-        return by_head(self, tau)
+        return self._table("head", tau, by_head)
 
     def layer_summary(self, tau: float = 0.5) -> pd.DataFrame:
         """A row per layer, counts pooled over its heads; also how many different focal tokens the heads have."""
         from headscope.inspection.summary import by_layer
 
-        return by_layer(self, tau)
+        return self._table("layer", tau, by_layer)
+
+    def _table(self, kind: str, tau: float, make: Callable[[Inspection, float], pd.DataFrame]) -> pd.DataFrame:
+        """A summary, made once for each τ: the words, the figures and the command line all start from it."""
+        if (kind, tau) not in self._tables:
+            self._tables[kind, tau] = make(self, tau)
+        return self._tables[kind, tau].copy()
 
     def in_words(self, tau: float = 0.5) -> list[str]:
         """What stands out, in sentences that need no knowledge of the method."""

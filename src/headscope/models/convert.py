@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, brief
 from headscope.models.source import AGAIN, read_json
 
 CARRIED = ("*.json", "*.txt", "*.model", "*.tiktoken", "LICENSE*", "README.md")
@@ -95,7 +95,7 @@ def _tensors(file: Path) -> dict[str, Tensor]:
     try:
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # the restricted unpickler and the archive reader raise of several kinds
-        said = " ".join(str(error).split())[:200]
+        said = brief(error, 200)
         raise HeadscopeError(
             f"{file.name} is damaged or holds more than tensors, and nothing else is unpickled "
             f"({type(error).__name__}: {said})",

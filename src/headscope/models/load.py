@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, brief
 from headscope.models.check import Report, self_check
 from headscope.models.forward import collate, pad_token
 from headscope.models.model import Model
@@ -202,7 +202,7 @@ def _tokenizer(source: Source, network: Any) -> Any:
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
     except Exception as error:  # as above: any kind
-        said = " ".join(str(error).split())[:300]
+        said = brief(error)
         raise HeadscopeError(f"the tokenizer of {source.name!r} cannot be loaded: {said}", remedy) from error
     if not getattr(tokenizer, "is_fast", False):
         raise HeadscopeError(
@@ -224,7 +224,7 @@ def _template(source: Source, tokenizer: Any) -> Template:
     try:
         return read_template(tokenizer)
     except Exception as error:  # the tokenizers library raises bare exceptions
-        said = " ".join(str(error).split())[:200]
+        said = brief(error, 200)
         raise HeadscopeError(
             f"the tokenizer of {source.name!r} cannot split a plain word: {type(error).__name__}: {said}",
             "the tokenizer files are damaged or belong to another model: fetch the model again",
@@ -248,7 +248,7 @@ def _check(network: nn.Module, tokenizer: Any, template: Template, source: Sourc
     except HeadscopeError:
         raise
     except Exception as error:  # a model that transformers loads but cannot run on plain text
-        said = " ".join(str(error).split())[:300]
+        said = brief(error)
         raise HeadscopeError(
             f"{type(network).__name__} ({source.name!r}) cannot be run on a plain text: {type(error).__name__}: {said}",
             "headscope reads models that take token ids; docs/architectures.md lists those it can",

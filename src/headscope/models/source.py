@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, brief
 
 EMBEDDED = "headscope/bert12"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -97,7 +97,7 @@ def read_json(file: Path, name: str) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        said = " ".join(str(error).split())[:200]
+        said = brief(error, 200)
         raise HeadscopeError(f"the {file.name} of {name!r} cannot be read: {said}", AGAIN) from error
 
 

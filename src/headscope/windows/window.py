@@ -68,15 +68,12 @@ class Window:
         """Each token's word as written, case folded; empty for a special token."""
         texts: dict[int, str] = {}
         for part, text in enumerate(self.texts):
-            of_part = self.part == part
             spans = word_spans(text)
             starts = [a for a, _ in spans]
-            for place in np.flatnonzero(of_part):
+            for place in np.flatnonzero(self.part == part):
                 a, b = self.span[place]
-                at = first_visible(text, a, b)
-                k = bisect_right(starts, at) - 1
-                inside = at >= 0 and k >= 0 and at < spans[k][1] and not stands_alone(text[at])
-                texts[int(place)] = (text[slice(*spans[k])] if inside else text[a:b]).strip().casefold()
+                k = _word_at(text, first_visible(text, a, b), spans, starts)
+                texts[int(place)] = (text[slice(*spans[k])] if k >= 0 else text[a:b]).strip().casefold()
         return tuple(texts.get(place, "") for place in range(len(self)))
 
     @property
@@ -91,6 +88,12 @@ class Window:
             label = visible(token if plain else _piece(self.texts[part], a, b))
             shown.append(f"{visible(token)}:{label}" if self.unknown[k] and not plain else label)
         return tuple(shown)
+
+
+def _word_at(text: str, at: int, spans: Sequence[tuple[int, int]], starts: Sequence[int]) -> int:
+    """Which word the character at a place is in; -1 where it is in none, or its token is a word of its own."""
+    k = bisect_right(starts, at) - 1
+    return k if at >= 0 and k >= 0 and at < spans[k][1] and not stands_alone(text[at]) else -1
 
 
 def _piece(text: str, start: int, end: int) -> str:
@@ -201,8 +204,8 @@ def _describe(
         # A token of white space alone has no visible character: it stays with what stands before it.
         where = bisect_right(sentence_starts, at if at >= 0 else a) - 1
         sentence.append(max(where, 0))
-        k = bisect_right(word_starts, at) - 1
-        if k >= 0 and at < words[k][1] and not stands_alone(text[at]):
+        k = _word_at(text, at, words, word_starts)
+        if k >= 0:
             word.append(k)
         else:
             word.append(own)
