@@ -17,15 +17,19 @@ if TYPE_CHECKING:
     from headscope.models.convert import convert
     from headscope.models.load import load
     from headscope.models.model import Model
+    from headscope.result import Result
+    from headscope.runs.analyze import analyze
     from headscope.texts import passages
 
 __version__ = "0.1.0"
-__all__ = ["HeadscopeError", "Inspection", "Model", "convert", "load", "passages"]
+__all__ = ["HeadscopeError", "Inspection", "Model", "Result", "analyze", "convert", "load", "passages"]
 
 # Everything below needs torch or transformers, which take seconds to import: each name is fetched when first used.
 _HOMES = {
     "Inspection": "headscope.inspection",
     "Model": "headscope.models.model",
+    "Result": "headscope.result",
+    "analyze": "headscope.runs.analyze",
     "convert": "headscope.models.convert",
     "load": "headscope.models.load",
     "passages": "headscope.texts",

@@ -64,6 +64,20 @@ def repetition_preference(pairs: Array, tau: float = 0.5) -> Array:
     return _preference(pairs, tau, ones=(REPEATED, BOTH), zeros=(UNRELATED, SENTENCE))
 
 
+def own_preference(own: Array, pairs: Array, tau: float = 0.5) -> Array:
+    """How much likelier two tokens with the same label are to be similar, at equal distance and relation.
+
+    `own` counts the pairs with the same label and is a part of `pairs`.
+    """
+    rest = pairs - own
+
+    def strata(counts: Array) -> Array:
+        return counts.reshape(*counts.shape[:-2], -1)  # (…, distance · relation)
+
+    (k1, n1), (k0, n0) = (high_and_all(counts, tau) for counts in (own, rest))
+    return matched_ratio(strata(k1), strata(n1), strata(k0), strata(n0))[0]
+
+
 def distance_over_base(pairs: Array, tau: float = 0.5) -> Array:
     """Mean distance of the high pairs over the mean distance of all pairs: below 1, a head looks near."""
     high, every = (counts.sum(-1) for counts in high_and_all(pairs, tau))  # (…, distance)

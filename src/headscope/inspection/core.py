@@ -176,12 +176,6 @@ class Inspection:
     def relations(self) -> torch.Tensor:
         """The relation of each pair, as an index into `RELATIONS`."""
         window = self.window
-        ids = window.ids
-        if self.options.repeated == "word":
-            numbers: dict[str, int] = {"": -1}
-            ids = np.array([numbers.setdefault(word, len(numbers)) for word in window.words])
-            # Of a character that is spread over several tokens, the first one stands for it.
-            ids[1:][(window.span[1:] == window.span[:-1]).all(1) & (window.part[1:] >= 0)] = -1
         category = torch.from_numpy(window.category)
         return relations_.relations(
             *self.places,
@@ -189,7 +183,7 @@ class Inspection:
             stop=category == STOP,
             punctuation=category == PUNCTUATION,
             sentence=torch.from_numpy(window.sentence),
-            same=torch.from_numpy(ids),
+            same=torch.from_numpy(window.repeats(self.options.repeated)),
         )
 
     @cached_property

@@ -54,21 +54,25 @@ def first_visible(text: str, start: int, end: int) -> int:
     return -1
 
 
+@lru_cache(maxsize=65536)
 def stands_alone(character: str) -> bool:
     """Whether a token that begins with this character is a word of its own whatever surrounds it."""
     return UNSPACED.match(character) is not None
 
 
+@lru_cache(maxsize=65536)
 def holds_word(piece: str) -> bool:
     """Whether a piece holds a letter, a mark or a digit."""
     return HELD.search(piece) is not None
 
 
+@lru_cache(maxsize=65536)
 def only_marks(piece: str) -> bool:
     """Whether a piece is made of punctuation and symbols alone, white space around it aside."""
     return MARKS_ONLY.fullmatch(piece.strip()) is not None
 
 
+@lru_cache(maxsize=65536)
 def only_closers(piece: str) -> bool:
     """Whether a piece is made of closing quotes and brackets alone.
 

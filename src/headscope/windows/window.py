@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from headscope.windows.text import (
 CATEGORIES = ("start", "end", "stop", "punctuation", "word")
 START, END, STOP, PUNCTUATION, WORD = range(5)
 BROKEN = "\ufffd"  # what decoders put for bytes that make no character
+CHOICES = ("first", "all", "random")  # which windows of a long text are taken
 NONE = -1  # the sentence, word or part of a token that belongs to none
 
 Ints = NDArray[np.int64]
@@ -75,6 +77,16 @@ class Window:
                 k = _word_at(text, first_visible(text, a, b), spans, starts)
                 texts[int(place)] = (text[slice(*spans[k])] if k >= 0 else text[a:b]).strip().casefold()
         return tuple(texts.get(place, "") for place in range(len(self)))
+
+    def repeats(self, by: str) -> Ints:
+        """Numbers that are equal for repeated tokens: the token ids, or with "word" a number for each written word."""
+        if by == "token":
+            return self.ids
+        numbers: dict[str, int] = {"": NONE}
+        found = np.array([numbers.setdefault(word, len(numbers)) for word in self.words], dtype=np.int64)
+        # Of a character that is spread over several tokens, the first one stands for it.
+        found[1:][(self.span[1:] == self.span[:-1]).all(1) & (self.part[1:] >= 0)] = NONE
+        return found
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -131,15 +143,53 @@ def window(
         if pair is None
         else (template.pair_start, template.pair_middle, template.pair_end)
     )
+    cut = _cut(parts, _room(length, around), start)
+    return _assemble(parts, cut, start, around, tokenizer, causal)
+
+
+def corpus_windows(
+    text: str,
+    tokenizer: Any,
+    template: Template,
+    *,
+    length: int,
+    choice: str = "first",
+    seed: int = 0,
+    causal: bool = False,
+    language: str = "en",
+) -> list[Window]:
+    """The windows of one text of a collection: its first one, all of them one after the other, or one at random.
+
+    The random one depends on the seed and the text alone, so it is the same in whatever order texts are read.
+
+    >>> import headscope
+    >>> model = headscope.load()
+    >>> found = corpus_windows("One. Two. Three. Four.", model.tokenizer, model.template, length=6, choice="all")
+    >>> [" ".join(each.tokens) for each in found]
+    ['[CLS] one . two . [SEP]', '[CLS] three . four . [SEP]']
+    """
+    if choice not in CHOICES:
+        raise HeadscopeError(f"windows={choice!r}", f"use one of {', '.join(CHOICES)}")
+    part = _read(text, 0, tokenizer, language, 0)
+    around = (template.start, template.end)
+    room = _room(length, around)
+    starts = [0]
+    if choice == "all":
+        starts = list(range(0, len(part), room))
+    elif choice == "random" and len(part) > room:
+        digest = hashlib.sha256(f"{seed}\x00{text}".encode()).digest()
+        starts = [int.from_bytes(digest[:8]) % (len(part) - room + 1)]
+    return [
+        _assemble([part], [_slice(part, start, start + room)], start, around, tokenizer, causal) for start in starts
+    ]
+
+
+def _room(length: int, around: Sequence[Sequence[int]]) -> int:
+    """How many of a text's own tokens fit between the template's."""
     room = length - sum(map(len, around))
     if room < 1:
         raise HeadscopeError(f"a window of {length} tokens has no room for text", "ask for a longer window")
-    cut = _cut(parts, room, start)
-    rows = [_special(tokenizer, around[0], START, 0)]
-    for part, special in zip(cut, around[1:], strict=True):
-        rows += [part, _special(tokenizer, special, END, int(part.types[-1]) if len(part) else 0)]
-    whole = _join(rows, start, sum(map(len, parts)), tuple(p.texts[0] for p in parts), sum(p.sentences for p in parts))
-    return first_is_special(whole) if causal and not around[0] else whole
+    return room
 
 
 def window_from_ids(
@@ -261,6 +311,22 @@ def _decode(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, in
 
 
 # ---------------------------------------------------------------------- putting a window together
+
+
+def _assemble(
+    parts: Sequence[Window],
+    cut: Sequence[Window],
+    start: int,
+    around: Sequence[Sequence[int]],
+    tokenizer: Any,
+    causal: bool,
+) -> Window:
+    """The pieces that were cut out, with the template's tokens around them."""
+    rows = [_special(tokenizer, around[0], START, 0)]
+    for part, special in zip(cut, around[1:], strict=True):
+        rows += [part, _special(tokenizer, special, END, int(part.types[-1]) if len(part) else 0)]
+    whole = _join(rows, start, sum(map(len, parts)), tuple(p.texts[0] for p in parts), sum(p.sentences for p in parts))
+    return first_is_special(whole) if causal and not around[0] else whole
 
 
 def _cut(parts: list[Window], room: int, start: int) -> list[Window]:

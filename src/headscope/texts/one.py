@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from pathlib import Path
 from typing import BinaryIO
@@ -11,7 +12,8 @@ from headscope.errors import HeadscopeError
 
 LONGEST_TEXT = 100_000  # characters; a window shows some hundreds, and hostile quotes take the splitter seconds
 LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
-WHITE = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85")
+# Control characters that are no white space, and halves of characters.
+FOREIGN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
 def passages(group: str | None = None) -> list[dict[str, str]]:
@@ -20,7 +22,7 @@ def passages(group: str | None = None) -> list[dict[str, str]]:
     >>> len(passages()), [p["id"] for p in passages("law")][:2]
     (64, ['law-1', 'law-2'])
     """
-    lines = (Path(__file__).parent / "data" / "passages.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parents[1] / "data" / "passages.jsonl").read_text(encoding="utf-8").splitlines()
     every = [json.loads(line) for line in lines]
     groups = {passage["group"]: None for passage in every}
     if group is not None and group not in groups:
@@ -75,12 +77,11 @@ def check_text(text: str) -> None:
             f"the text has {len(text):,} characters; one window shows some hundreds of them",
             f"give the passage you mean, {LONGEST_TEXT:,} characters at most",
         )
-    for place, character in enumerate(text):
-        if character < " " or "\x7f" <= character <= "\x9f" or "\ud800" <= character <= "\udfff":
-            if character in WHITE:
-                continue
-            kind = "control character" if unicodedata.category(character) == "Cc" else "half a character,"
-            raise HeadscopeError(
-                f"the text holds the {kind} U+{ord(character):04X} at position {place}",
-                "it may be a binary file or wrongly decoded; remove the character if it is neither",
-            )
+    found = FOREIGN.search(text)
+    if found:
+        character = found.group()
+        kind = "control character" if unicodedata.category(character) == "Cc" else "half a character,"
+        raise HeadscopeError(
+            f"the text holds the {kind} U+{ord(character):04X} at position {found.start()}",
+            "it may be a binary file or wrongly decoded; remove the character if it is neither",
+        )

@@ -1,0 +1,132 @@
+"""What a batch of windows says of itself before any head has looked at it: pairs, relations, repetitions.
+
+All of it is the same for every head and layer, so it is worked out once for each batch, as padded arrays that the
+compiled loops read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headscope.errors import HeadscopeError
+from headscope.measures.focal import by_first_place
+from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SENTENCE, relations
+from headscope.measures.similarity import pair_places
+from headscope.windows.window import PUNCTUATION, STOP, Window
+
+Labels = Callable[
+    [Window], Sequence[Hashable]
+]  # a caller's own relation: equal labels are related, None is with nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """B windows as arrays. N tokens that count, P pairs, K distinct ids among them, T tokens, padded to the largest."""
+
+    lengths: NDArray[np.int64]  # (B,)
+    sentences: NDArray[np.int64]  # (B,): in the whole text
+    begins: NDArray[np.int64]  # (B,): the first token that counts; the others follow it
+    sizes: NDArray[np.int64]  # (B,): how many count
+    category: NDArray[np.int64]  # (B, T)
+    counting: NDArray[np.bool_]  # (B, T)
+    cells: NDArray[np.int32]  # (B, P): (distance - 1) · relations + relation
+    traits: NDArray[np.int32]  # (3, B, P): distance, in one sentence, repeated
+    own: NDArray[np.bool_]  # (R, B, P): the caller's own relations
+    kind: NDArray[np.int32]  # (B, N): ids numbered by first occurrence
+    kinds: NDArray[np.int64]  # (B,): K
+    ids: NDArray[np.int64]  # (B, K): the ids themselves
+    repeats: NDArray[np.int32]  # (B, Q, 2): the pairs of one id with itself, and the id's number; -1 after the last
+    expected: NDArray[np.float64]  # (B, H + 1): different focal tokens expected of so many heads
+
+
+def describe(
+    windows: Sequence[Window], heads: int, *, repeated: str, special: bool, own: Mapping[str, Labels]
+) -> Described:
+    """Describe a batch of windows for layers of so many heads."""
+    each = [_Single(window, repeated, special, own) for window in windows]
+
+    def padded(rows: Sequence[NDArray[Any]], dtype: type, fill: int = 0) -> NDArray[Any]:
+        table = np.full((len(rows), max(len(row) for row in rows), *rows[0].shape[1:]), fill, dtype=dtype)
+        for line, row in zip(table, rows, strict=True):
+            line[: len(row)] = row
+        return table
+
+    return Described(
+        lengths=np.array([len(window) for window in windows]),
+        sentences=np.array([window.sentences for window in windows]),
+        begins=np.array([one.begin for one in each]),
+        sizes=np.array([one.size for one in each]),
+        category=padded([window.category for window in windows], np.int64),
+        counting=padded([one.counting for one in each], np.bool_),
+        cells=padded([one.cells for one in each], np.int32),
+        traits=np.stack([padded([one.traits[k] for one in each], np.int32) for k in range(3)]),
+        own=np.stack([padded([one.own[name] for one in each], np.bool_) for name in own])
+        if own
+        else np.zeros((0, len(each), 1), dtype=bool),
+        kind=padded([one.kind for one in each], np.int32),
+        kinds=np.array([len(one.ids) for one in each]),
+        ids=padded([one.ids for one in each], np.int64, -1),
+        repeats=padded([one.repeats for one in each], np.int32, -1),
+        expected=np.stack([one.expected(heads) for one in each]),
+    )
+
+
+class _Single:
+    """One window of a batch."""
+
+    def __init__(self, window: Window, repeated: str, special: bool, own: Mapping[str, Labels]) -> None:
+        self.counting = np.ones(len(window), dtype=bool) if special else ~window.special
+        places = np.flatnonzero(self.counting)
+        self.size = len(places)
+        self.begin = int(places[0]) if self.size else 0
+        if self.size and places[-1] - self.begin + 1 != self.size:
+            raise HeadscopeError(
+                "the tokenizer puts special tokens into the middle of a text", "analyse with special tokens counting"
+            )
+        first, second = pair_places(torch.from_numpy(self.counting))
+        category = torch.from_numpy(window.category)
+        relation = relations(
+            first,
+            second,
+            word=torch.from_numpy(window.word),
+            stop=category == STOP,
+            punctuation=category == PUNCTUATION,
+            sentence=torch.from_numpy(window.sentence),
+            same=torch.from_numpy(window.repeats(repeated)),
+        ).numpy()
+        i, j = first.numpy(), second.numpy()
+        self.cells = (j - i - 1) * len(RELATIONS) + relation
+        within, again = np.isin(relation, (SENTENCE, BOTH)), np.isin(relation, (REPEATED, BOTH))
+        self.traits = (j - i, within, again)
+        numbers = by_first_place(torch.from_numpy(window.ids), torch.from_numpy(self.counting)).numpy()
+        self.kind = numbers[places]
+        self.ids = window.ids[places][np.unique(self.kind, return_index=True)[1]]
+        same = np.flatnonzero(numbers[i] == numbers[j])
+        self.repeats = np.stack([same, numbers[i][same]], axis=1)
+        self.own = {name: _labelled(name, window, labels)[i, j] for name, labels in own.items()}
+
+    def expected(self, heads: int) -> NDArray[np.float64]:
+        """How many different focal tokens 0, 1, … heads would have that draw theirs from the tokens that count."""
+        share = np.bincount(self.kind) / max(self.size, 1)  # (K,)
+        drawing = np.arange(heads + 1)[:, None]
+        return np.asarray((1 - (1 - share) ** drawing).sum(1))
+
+
+def _labelled(name: str, window: Window, labels: Labels) -> NDArray[np.bool_]:
+    """Which two tokens the caller's function gives the same label: (T, T)."""
+    found = labels(window)
+    if isinstance(found, str) or not isinstance(found, Sequence) or len(found) != len(window):
+        size = f"{len(found)} labels" if isinstance(found, Sequence) else type(found).__name__
+        raise HeadscopeError(
+            f"the relation {name!r} gave {size} for a window of {len(window)} tokens",
+            "return a list with one label for each token, None where there is none",
+        )
+    numbers: dict[Hashable, int] = {}
+    value = np.array([-1 if label is None else numbers.setdefault(label, len(numbers)) for label in found])
+    return np.asarray((value[:, None] == value[None]) & (value[:, None] >= 0))

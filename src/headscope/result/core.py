@@ -1,0 +1,289 @@
+"""A result: what a collection of texts came to, one labelled dataset for each attention stack of the model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from headscope.errors import HeadscopeError, brief
+from headscope.measures.tally import Shape
+from headscope.result import schema
+from headscope.result.merge import ShardInfo, write_result
+from headscope.result.shards import Sums
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILE = "result.nc"
+
+
+class Result:
+    """The sums of docs/method.md over a collection of texts; `dataset` is plain xarray.
+
+    A model with several stacks has a dataset for each: `result.stack("cross")` is the same result seen through another.
+    Results of different texts add up (`a + b`) where everything that decides their numbers is the same.
+
+    >>> import headscope
+    >>> texts = [(p["id"], p["text"], p["group"]) for p in headscope.passages()[:6]]
+    >>> result = headscope.analyze(headscope.load(), texts, progress=False)
+    >>> result
+    Result: 6 windows with headscope/bert12, encoder 12 layers × 12 heads, 6 shards, groups news
+    >>> result.dataset.pairs.dims
+    ('layer', 'head', 'level', 'distance', 'relation')
+    """
+
+    def __init__(self, file: str | Path, stack: str | None = None, *, keep: Any = None) -> None:
+        self.file, self._keep = Path(file), keep
+        attributes = _attributes(self.file)
+        self.attrs = attributes
+        self.stacks: tuple[str, ...] = tuple(str(attributes["stacks"]).split(", "))
+        self.name = stack or self.stacks[0]
+        if self.name not in self.stacks:
+            raise HeadscopeError(f"there is no stack {stack!r}", f"the result has {', '.join(self.stacks)}")
+        self.settings: dict[str, Any] = json.loads(attributes["settings"])
+        self.model: dict[str, Any] = json.loads(attributes["model"])
+        self.texts: dict[str, Any] = json.loads(attributes["texts"])
+
+    @classmethod
+    def open(cls, path: str | Path) -> Result:
+        """Open a run's folder or a result file."""
+        path = Path(path)
+        file = path / FILE if path.is_dir() else path
+        if path.is_dir() and not file.exists():
+            raise HeadscopeError(
+                f"{str(path)!r} holds no result",
+                "finish the run with the command that began it, or name another folder",
+            )
+        return cls(file)
+
+    def __repr__(self) -> str:
+        sizes = self.dataset.sizes
+        groups = f", groups {', '.join(self.groups)}" if any(self.groups) else ""
+        return (
+            f"Result: {int(self.dataset.texts):,} windows with {self.model['name']}, {self.name} "
+            f"{sizes['layer']} layers × {sizes['head']} heads, {self.shards.sizes['shard']} shards{groups}"
+        )
+
+    # ------------------------------------------------------------------ reading
+
+    def stack(self, name: str) -> Result:
+        """The same result for another attention stack of the model."""
+        return Result(self.file, name, keep=self._keep)
+
+    @cached_property
+    def dataset(self) -> xr.Dataset:
+        """The sums over all texts."""
+        with self._opened("") as opened:
+            return opened.load()
+
+    @cached_property
+    def shards(self) -> xr.Dataset:
+        """The same for each shard, without the mean matrix; read from the file only as far as it is used."""
+        opened = self._opened("shards")
+        return opened.assign_coords({k: v for k, v in self.dataset.coords.items() if k in opened.dims})
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of texts, in their order."""
+        return list(dict.fromkeys(str(group) for group in self.shards["group"].values))
+
+    def _opened(self, part: str) -> xr.Dataset:
+        inside = [] if self.name == self.stacks[0] else [self.name]
+        group = "/".join([*inside, *([part] if part else [])]) or None
+        return xr.open_dataset(self.file, engine="h5netcdf", group=group)
+
+    def layer_summary(self, tau: float | None = None) -> pd.DataFrame:
+        """A row per layer: separator focus, reach, preferences, focal tokens; counts pooled over its heads."""
+        from headscope.result.summary import by_layer
+
+        return by_layer(self, self.tau(tau))
+
+    def summary(self, tau: float | None = None) -> pd.DataFrame:
+        """The same with a row per head."""
+        from headscope.result.summary import by_head
+
+        return by_head(self, self.tau(tau))
+
+    def tau(self, tau: float | None) -> float:
+        """τ as asked for, or the run's own."""
+        return float(self.settings["tau"] if tau is None else tau)
+
+    def examples(self, layer: int, head: int, score: str, k: int = 5, *, lowest: bool = False) -> pd.DataFrame:
+        """The texts in which one head shows a score most (or least): needs a run with per-text rows.
+
+        Scores: stop_focus, end_focus, high_pairs, distance, sentence_share, repetition_share, focal_share.
+        """
+        from headscope.result.rows import examples
+
+        return examples(self, layer, head, score, k, lowest)
+
+    # ------------------------------------------------------------------ adding, choosing, saving
+
+    def __add__(self, other: Result) -> Result:
+        if not isinstance(other, Result):
+            return NotImplemented
+        _check_same(self, other)
+        mine, theirs = (set(r.shards["texts_hash"].values.tolist()) for r in (self, other))
+        if mine & theirs:
+            warnings.warn("the two results share texts, which will count twice", stacklevel=2)
+        texts = {
+            "name": f"{self.texts['name']}; {other.texts['name']}",
+            "texts": self.texts["texts"] + other.texts["texts"],
+            "bad": self.texts["bad"] + other.texts["bad"],
+            "refused": self.texts["refused"] + other.texts["refused"],
+        }
+        return self._written([_Stored(self), _Stored(other)], {"texts": texts})
+
+    def select(self, group: str | Sequence[str]) -> Result:
+        """The result of one group of texts, or of several."""
+        wanted = [group] if isinstance(group, str) else list(group)
+        for name in wanted:
+            if name not in self.groups:
+                raise HeadscopeError(f"there is no group {name!r}", f"the groups are {', '.join(self.groups)}")
+        counts, groups = self.shards["texts"].values, self.shards["group"].values
+        taken = sum(int(n) for n, name in zip(counts, groups, strict=True) if name in wanted)
+        texts = self.texts | {"name": f"{self.texts['name']}: {', '.join(wanted)}", "texts": taken}
+        return self._written([_Stored(self)], {"texts": texts}, groups=wanted)
+
+    def _written(self, sources: list[_Stored], header: dict[str, Any], groups: Sequence[str] | None = None) -> Result:
+        folder = tempfile.TemporaryDirectory(prefix="headscope-")
+        file = Path(folder.name) / FILE
+        words: dict[int, str] = {}
+        for source in sources:
+            words |= source.words()
+        kept = {k: v for k, v in self.attrs.items() if k not in ("schema", "stacks", "stack", "_NCProperties")}
+        shapes = {stack: _shape(self.stack(stack), stack) for stack in self.stacks}
+
+        def text(ids: Iterable[int]) -> list[str]:
+            return [words.get(i, "") for i in ids]
+
+        write_result(file, sources, shapes, kept | header, text, groups=groups)
+        return Result(file, self.name, keep=folder)
+
+    def save(self, file: str | Path) -> Path:
+        """Copy the result to a file of its own."""
+        target = Path(file)
+        if target.suffix != ".nc":
+            raise HeadscopeError(f"{str(file)!r} is not named like a netCDF file", "end the name in .nc")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial = target.with_name(target.name + ".partial")
+            shutil.copyfile(self.file, partial)
+            partial.replace(target)
+        except OSError as error:
+            raise HeadscopeError(
+                f"{str(file)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
+            ) from error
+        return target
+
+    def close(self) -> None:
+        """Close the file."""
+        if "shards" in self.__dict__:
+            self.shards.close()
+
+
+def temporary_result(folder: tempfile.TemporaryDirectory[str]) -> Result:
+    """A result whose file goes away with it."""
+    result = Result(Path(folder.name) / FILE, keep=folder)
+    weakref.finalize(result, folder.cleanup)
+    return result
+
+
+class _Stored:
+    """The shards of a finished result, for merging again."""
+
+    def __init__(self, result: Result) -> None:
+        self.stacks = {name: result.stack(name) for name in result.stacks}
+        first = result.stack(result.stacks[0]).shards
+        texts, groups, hashes = (first[name].values for name in ("texts", "group", "texts_hash"))
+        self.infos = [ShardInfo(str(g), int(t), str(h)) for t, g, h in zip(texts, groups, hashes, strict=True)]
+
+    def sums(self, number: int) -> Sums:
+        found: Sums = {}
+        for name, result in self.stacks.items():
+            one = result.shards.isel(shard=number).load()
+            found[name] = {
+                str(key): values.values if values.dtype.kind == "f" else values.values.astype(np.int64)
+                for key, values in one.data_vars.items()
+                if key not in ("group", "texts_hash")
+            }
+            dense = found[name]["focal_tokens"]
+            places = np.argwhere(dense)
+            tokens = result.dataset["token"].values[places[:, 2]] if len(places) else np.zeros(0, dtype=np.int64)
+            found[name]["focal_tokens"] = np.column_stack([places[:, 0], places[:, 1], tokens, dense[tuple(places.T)]])
+        return found
+
+    def matrices(self, group: str) -> dict[str, NDArray[Any]]:
+        found: dict[str, NDArray[Any]] = {}
+        for name, result in self.stacks.items():
+            if "similarity_sum" not in result.dataset:
+                continue
+            if len(result.groups) < 2:
+                found[name] = result.dataset["similarity_sum"].values
+                continue
+            with result._opened("groups") as opened:
+                place = json.loads(opened.attrs["names"]).index(group)
+                found[name] = opened[f"similarity_sum_{place}"].values
+        return found
+
+    def words(self) -> dict[int, str]:
+        """How the tokens are written."""
+        return {
+            int(i): str(text)
+            for result in self.stacks.values()
+            for i, text in zip(result.dataset["token"].values, result.dataset["token_text"].values, strict=True)
+        }
+
+
+def _shape(result: Result, stack: str) -> Shape:
+    own = tuple(result.settings["relations"])
+    sizes = result.dataset.sizes
+    layers = tuple(int(layer) for layer in result.dataset["layer"].values)
+    return Shape(layers, sizes["head"], sizes["i"], own, cross=stack == "cross")
+
+
+def _check_same(one: Result, other: Result) -> None:
+    from headscope.runs.settings import differences
+
+    found = differences(one.settings, other.settings)
+    hashes = ("weights", "config", "tokenizer")
+    if any(one.model[key] != other.model[key] for key in hashes):
+        found.append(f"model: {one.model['name']}, and {other.model['name']}")
+    if one.stacks != other.stacks:
+        found.append(f"stacks: {one.stacks}, and {other.stacks}")
+    if found:
+        raise HeadscopeError(f"results that differ do not add up: {'; '.join(found)}", "compare them instead")
+
+
+def _attributes(file: Path) -> dict[str, Any]:
+    """What the file says of itself, or a clear word on why it cannot be read."""
+    if not file.exists():
+        raise HeadscopeError(f"there is no file {str(file)!r}", "check the path")
+    try:
+        with xr.open_dataset(file, engine="h5netcdf") as opened:
+            found = dict(opened.attrs)
+    except (OSError, ValueError, KeyError) as error:
+        raise HeadscopeError(
+            f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged or no result"
+        ) from error
+    version = found.get("schema")
+    if version is None or "settings" not in found:
+        raise HeadscopeError(f"{str(file)!r} is no result of headscope analyze", "name a result.nc or a run's folder")
+    if int(version) != schema.VERSION:
+        age = "an older" if int(version) < schema.VERSION else "a newer"
+        raise HeadscopeError(
+            f"{str(file)!r} is of {age} schema, {version}; this headscope reads {schema.VERSION}",
+            f"use headscope {found.get('headscope', 'of that time')}, or run the analysis again",
+        )
+    return found

@@ -1,0 +1,80 @@
+"""Rows per text: what each head did with each text, as Parquet tables, and the texts that show a head's role most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headscope.errors import HeadscopeError
+from headscope.measures.focal import FEW
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headscope.result.core import Result
+
+HEADS, TEXTS = "heads.parquet", "texts.parquet"
+SCORES = ("stop_focus", "end_focus", "high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
+OF_PAIRS = ("distance", "sentence_share", "repetition_share", "focal_share")  # say little where high pairs are few
+
+
+def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: bool) -> pd.DataFrame:
+    """The k texts with the highest (or lowest) score of one head; of scores of pairs, only texts with ten of them."""
+    import pyarrow.dataset as ds
+
+    if score not in SCORES:
+        raise HeadscopeError(f"there is no score {score!r}", f"use one of {', '.join(SCORES)}")
+    if k < 1:
+        raise HeadscopeError(f"k={k}", "ask for at least one text")
+    data = result.dataset
+    if layer not in data["layer"].values or head not in data["head"].values:
+        raise HeadscopeError(
+            f"there is no head {head} in layer {layer}",
+            f"layers are {data['layer'].values[0]} to {data['layer'].values[-1]}, heads 0 to {data.sizes['head'] - 1}",
+        )
+    heads, texts = (result.file.parent / name for name in (HEADS, TEXTS))
+    if not heads.exists() or not texts.exists():
+        raise HeadscopeError("the run kept no rows per text", "run the analysis with --per-text")
+    field = ds.field
+    wanted = (field("layer") == layer) & (field("head") == head) & (field("stack") == result.name)
+    table = ds.dataset(heads).to_table(filter=wanted).to_pandas()
+    if score in OF_PAIRS:
+        table = table[table["high_pairs"] >= FEW]
+    table = table[table[score].notna()]
+    best = table.sort_values(score, ascending=lowest, kind="stable").head(k)
+    rows = ds.dataset(texts).to_table(filter=field("text").isin(best["text"].tolist())).to_pandas()
+    columns = dict.fromkeys(["id", "group", "window", score, "high_pairs", "focal_token", "focal_share", "content"])
+    merged = best.merge(rows, on="text", how="left", validate="one_to_one")
+    return merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
+
+
+def join_tables(parts: list[Path], target: Path) -> None:
+    """Put the shards' tables one after the other into one file, a shard at a time."""
+    import pyarrow.parquet as pq
+
+    partial = target.with_name(target.name + ".partial")
+    writer: Any = None
+    begin = 0
+    try:
+        for part in parts:
+            table = pq.read_table(part)
+            texts = table.column("text").to_numpy()
+            shifted = texts + begin
+            begin += int(texts.max(initial=-1)) + 1
+            table = table.set_column(table.schema.get_field_index("text"), "text", _numbers(shifted))
+            writer = writer or pq.ParquetWriter(partial, table.schema, compression="zstd")
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is not None:
+        partial.replace(target)
+
+
+def _numbers(values: Any) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(np.asarray(values), type=pa.int64())

@@ -1,0 +1,68 @@
+"""A shard on disk: the sums of every stack as one small HDF5 file, made in memory and checked by its hash."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+Sums = dict[str, dict[str, NDArray[Any]]]  # by stack and variable
+SMALL = 4096  # numbers; less is not worth compressing
+
+
+def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
+    """The sums as the bytes of a file. Of the mean matrix only the half that is filled is kept.
+
+    >>> packed = pack({"encoder": {"texts": np.array(3), "similarity_sum": np.triu(np.ones((1, 1, 3, 3)), 1)}})
+    >>> unpack(packed)["encoder"]["similarity_sum"].tolist()
+    [[[[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]]]
+    """
+    held = io.BytesIO()
+    with h5py.File(held, "w") as file:
+        for stack, variables in sums.items():
+            group = file.create_group(stack)
+            for name, values in variables.items():
+                if name == "similarity_sum":
+                    i, j = np.triu_indices(values.shape[-1], 1)
+                    group.create_dataset(name, data=values[..., i, j]).attrs["size"] = values.shape[-1]
+                    continue
+                stored = smallest(values)
+                squeeze: dict[str, Any] = {"compression": "lzf", "shuffle": True} if stored.size > SMALL else {}
+                group.create_dataset(name, data=stored, **squeeze)
+    return held.getvalue()
+
+
+def unpack(data: bytes, only: str | None = None, without: tuple[str, ...] = ()) -> Sums:
+    """The sums of a shard's file; of `only` one variable, or `without` some."""
+    found: Sums = {}
+    with h5py.File(io.BytesIO(data), "r") as file:
+        for stack, group in file.items():
+            found[stack] = {}
+            for name, stored in group.items():
+                if (only is not None and name != only) or name in without:
+                    continue
+                values = stored[()]
+                if name == "similarity_sum":
+                    size = int(stored.attrs["size"])
+                    whole = np.zeros((*values.shape[:-1], size, size))
+                    whole[..., *np.triu_indices(size, 1)] = values
+                    found[stack][name] = whole
+                else:
+                    array = np.asarray(values)
+                    found[stack][name] = array if array.dtype.kind == "f" else array.astype(np.int64)
+    return found
+
+
+def smallest(values: NDArray[Any]) -> NDArray[Any]:
+    """Counts as the smallest whole numbers that hold them; anything else as it is.
+
+    >>> smallest(np.array([3, 300])).dtype, smallest(np.array([0.5])).dtype
+    (dtype('uint16'), dtype('float64'))
+    """
+    if values.dtype.kind == "f":
+        return values
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))

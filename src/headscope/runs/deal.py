@@ -1,0 +1,85 @@
+"""Dealing texts out into shards: in the order they come, but never two groups in one shard."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from headscope.runs.settings import LARGEST_SHARD, SHARDS, default_shard_size
+from headscope.texts import Bad, Record
+from headscope.texts.corpus import NAMED, check_groups, hash_of
+
+HELD = 64_000_000  # characters of a stream that are looked at before its shard size is settled
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Some texts of one group, and a hash that tells them from others."""
+
+    number: int
+    group: str
+    records: tuple[Record, ...]
+
+    @property
+    def hash(self) -> str:
+        """Of the texts in their order."""
+        digest = hashlib.sha256()
+        for record in self.records:
+            digest.update(hash_of(record))
+        return digest.hexdigest()
+
+
+@dataclass(slots=True)
+class BadRecords:
+    """How many records were bad, and the first of them."""
+
+    number: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, bad: Bad) -> None:
+        """Count one."""
+        self.number += 1
+        if len(self.first) < NAMED:
+            self.first.append(str(bad))
+
+
+def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterator[Shard]:
+    """Cut a stream into shards of at most `size` texts; what is no text is counted in `bad`.
+
+    >>> texts = [Record("a", "One.", "x"), Record("b", "Two.", "y"), Record("c", "Three.", "x")]
+    >>> [(shard.number, shard.group, len(shard.records)) for shard in deal(texts, 2, BadRecords())]
+    [(0, 'x', 2), (1, 'y', 1)]
+    """
+    waiting: dict[str, list[Record]] = {}
+    number = 0
+    for record in records:
+        if isinstance(record, Bad):
+            bad.add(record)
+            continue
+        own = waiting.setdefault(record.group, [])
+        check_groups(len(waiting))
+        own.append(record)
+        if len(own) == size:
+            yield Shard(number, record.group, tuple(own))
+            waiting[record.group] = []
+            number += 1
+    for group, rest in waiting.items():
+        if rest:
+            yield Shard(number, group, tuple(rest))
+            number += 1
+
+
+def peek(records: Iterator[Record | Bad]) -> tuple[Iterator[Record | Bad], int]:
+    """A stream that passes by once, and the shard size that suits what was seen of it."""
+    held: list[Record | Bad] = []
+    texts = characters = 0
+    for record in records:
+        held.append(record)
+        if isinstance(record, Record):
+            texts += 1
+            characters += len(record.text)
+        if texts >= SHARDS * LARGEST_SHARD or characters >= HELD:
+            break
+    return chain(held, records), default_shard_size(texts)

@@ -1,0 +1,212 @@
+"""The run's folder: what was asked for, the shards that are done, a lock while somebody works in it.
+
+A file that has its final name is whole: each is written beside its place, flushed to the disk and renamed. A shard is
+done when its data and the small file that holds their hash are there and agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from headscope.errors import HeadscopeError, brief
+from headscope.result.merge import ShardInfo
+from headscope.result.shards import Sums, unpack
+
+SETTINGS, LOCK, SHARDS = "run.json", ".lock", "shards"
+
+
+class RunFolder:
+    """One run's folder, locked as long as this object is open."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.shards = self.path / SHARDS
+        self.stale = ""  # who left a lock behind without finishing
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock = FileLock(str(self.path / LOCK))
+            with guarded(self.path, "be locked"):
+                self._acquire()
+        except (FileExistsError, NotADirectoryError) as error:
+            raise HeadscopeError(f"{str(self.path)!r} is no folder", "name a folder for the run") from error
+        except OSError as error:
+            raise _cannot(self.path, "be used for a run", error) from error
+
+    def _acquire(self) -> None:
+        owner = self.path / f"{LOCK}.json"
+        try:
+            self.lock.acquire(timeout=0)
+        except Timeout as error:
+            raise HeadscopeError(
+                f"another process is working in {str(self.path)!r}: {_owner(owner)}", "wait for it, or stop it first"
+            ) from error
+        if owner.exists():
+            self.stale = _owner(owner)  # the lock itself ends with its process, so this one is dead
+        told = {"pid": os.getpid(), "host": platform.node(), "since": psutil.Process().create_time()}
+        write_file(owner, json.dumps(told).encode())
+
+    def close(self) -> None:
+        """Give the folder back."""
+        if self.lock.is_locked:
+            (self.path / f"{LOCK}.json").unlink(missing_ok=True)
+            self.lock.release()  # the file stays: somebody may be about to lock it
+
+    # ------------------------------------------------------------------ settings
+
+    def read(self) -> dict[str, Any] | None:
+        """What the run was asked for; None in a new folder."""
+        file = self.path / SETTINGS
+        if not file.exists():
+            others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
+            if others:
+                raise HeadscopeError(
+                    f"{str(self.path)!r} holds other things ({', '.join(sorted(others)[:3])}) and no run",
+                    "name a new or an empty folder",
+                )
+            return None
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            if not isinstance(found, dict) or "settings" not in found:
+                raise ValueError("it holds no settings")
+        except (ValueError, OSError) as error:
+            raise HeadscopeError(
+                f"{str(file)!r} cannot be read: {brief(error)}", "remove the folder and begin again"
+            ) from error
+        return found
+
+    def write(self, told: Mapping[str, Any]) -> None:
+        """Write down what the run was asked for."""
+        write_file(self.path / SETTINGS, json.dumps(told, indent=1, ensure_ascii=False).encode())
+
+    # ------------------------------------------------------------------ shards
+
+    def put(self, number: int, data: bytes, tables: Mapping[str, bytes], about: Mapping[str, Any]) -> None:
+        """Keep a shard: its data and tables first, then the file that says they are whole."""
+        self.shards.mkdir(exist_ok=True)
+        hashes = {}
+        for name, content in {"h5": data, **tables}.items():
+            write_file(self._file(number, name), content)
+            hashes[name] = hashlib.sha256(content).hexdigest()
+        write_file(self._file(number, "json"), json.dumps({**about, "files": hashes}).encode())
+
+    def done(self, number: int) -> dict[str, Any] | None:
+        """What is known of a finished shard; None where it is missing or damaged."""
+        try:
+            about: dict[str, Any] = json.loads(self._file(number, "json").read_text(encoding="utf-8"))
+            for name, hash_ in about["files"].items():
+                if hash_of_file(self._file(number, name)) != hash_:
+                    return None
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            return None
+        return about
+
+    def begun(self, number: int) -> bool:
+        """Whether there are traces of a shard, whole or not."""
+        return self._file(number, "json").exists()
+
+    def data(self, number: int) -> bytes:
+        """The bytes of a shard's sums."""
+        return self._file(number, "h5").read_bytes()
+
+    def tables(self, name: str, numbers: range) -> list[Path]:
+        """The shards' tables of one kind, in order."""
+        return [self._file(number, name) for number in numbers]
+
+    def _file(self, number: int, name: str) -> Path:
+        return self.shards / f"{number:06d}.{name}"
+
+    def clear(self) -> None:
+        """Remove the shards, once the result holds them."""
+        if self.shards.exists():
+            shutil.rmtree(self.shards)
+
+
+class FolderShards:
+    """The shards of a folder, for merging."""
+
+    def __init__(self, folder: RunFolder, abouts: list[dict[str, Any]]) -> None:
+        self.folder = folder
+        self.infos = [ShardInfo(about["group"], about["texts"], about["hash"]) for about in abouts]
+
+    def sums(self, number: int) -> Sums:
+        """One shard's sums without the mean matrix."""
+        return unpack(self.folder.data(number), without=("similarity_sum",))
+
+    def matrices(self, group: str) -> dict[str, NDArray[Any]]:
+        """The sum of S over a group's shards, in their order."""
+        found: dict[str, NDArray[np.float64]] = {}
+        for number, info in enumerate(self.infos):
+            if info.group == group:
+                for stack, sums in unpack(self.folder.data(number), only="similarity_sum").items():
+                    if "similarity_sum" in sums:
+                        matrix = sums["similarity_sum"]
+                        found[stack] = found[stack] + matrix if stack in found else matrix
+        return found
+
+
+def write_file(file: Path, content: bytes) -> None:
+    """Write beside the target, flush to the disk, rename: a file with that name is always whole."""
+    partial = file.with_name(file.name + ".partial")
+    with guarded(file, "be written"):
+        with partial.open("wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, file)
+        flush_folder(file.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make a rename last: it is an entry of the folder, which has to reach the disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class guarded:  # noqa: N801 - reads as an adjective: `with guarded(file, "be written")`
+    """Turns an error of the file system into a sentence: which file, what is wrong, what to do."""
+
+    def __init__(self, file: Path, what: str) -> None:
+        self.file, self.what = file, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, OSError):
+            raise _cannot(self.file, self.what, error) from error
+
+
+def _cannot(file: Path, what: str, error: OSError) -> HeadscopeError:
+    return HeadscopeError(
+        f"{str(file)!r} cannot {what}: {error.strerror or brief(error)}",
+        "make room or check the permissions; every finished shard is kept, and the same command goes on from there",
+    )
+
+
+def hash_of_file(file: Path) -> str:
+    """A hash of a file's content."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _owner(file: Path) -> str:
+    try:
+        told = json.loads(file.read_text(encoding="utf-8"))
+        return f"process {int(told['pid'])} on {told['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unknown process"

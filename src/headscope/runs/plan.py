@@ -1,0 +1,110 @@
+"""How the work is cut up: lanes and threads from the machine, the batch size from what a batch is seen to take."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import psutil
+import torch
+
+from headscope.errors import HeadscopeError
+from headscope.measures.described import Labels
+from headscope.measures.relations import RELATIONS
+from headscope.measures.similarity import BINS
+from headscope.measures.tally import LONGEST_SUMMED, Shape
+from headscope.runs.settings import Settings
+from headscope.runs.worker import OutOfMemoryError, Worker
+from headscope.texts import Record
+
+if TYPE_CHECKING:
+    from headscope.models.model import Model
+
+TOKENS = {"cpu": 2048, "other": 32768}  # in a batch, at most: beyond that nothing gets faster
+SHARE = 0.3  # of free memory that batches may take
+TRIAL = 4  # windows in the batch that is measured
+
+
+def lanes_and_threads(shapes: Mapping[str, Shape], device: str, threads: int) -> tuple[int, int]:
+    """How many batches go side by side, and on how many threads each: one each, unless the tables take too much room.
+
+    A graphics card takes one batch at a time, and the cores count what it computes.
+    """
+    if device != "cpu":
+        return 1, threads
+    room = psutil.virtual_memory().available * SHARE
+    lanes = max(1, min(threads, int(room // max(tally_bytes(shapes), 1))))
+    return lanes, max(threads // lanes, 1)
+
+
+def tally_bytes(shapes: Mapping[str, Shape]) -> int:
+    """What the sums of all stacks take in memory."""
+    total = 0
+    for shape in shapes.values():
+        table = BINS * max(shape.length - 1, 1) * len(RELATIONS) * (1 + len(shape.own))
+        square = shape.length**2 if shape.length <= LONGEST_SUMMED else 0
+        total += len(shape.layers) * shape.heads * (table + square) * 8
+    return total
+
+
+def measured_batch(
+    model: Model, settings: Settings, relations: Mapping[str, Labels], lanes: int, records: Sequence[Record]
+) -> int:
+    """A batch size that fits: the memory of a small batch of the longest of these texts is measured and scaled up."""
+    kind = model.network.device.type
+    most = max(1, TOKENS["cpu" if kind == "cpu" else "other"] // settings.window)
+    trial = Worker(model, settings, relations)
+    longest = sorted(records, key=lambda record: -len(record.text))[:TRIAL]
+    try:
+        if kind == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            trial.shard(longest, TRIAL)
+            taken = torch.cuda.max_memory_allocated() - before
+            free = torch.cuda.mem_get_info()[0]
+        else:
+            trial.shard(longest[:1], 1)  # what is made once is not the batch's
+            before = peak_memory()
+            trial.shard(longest, TRIAL)
+            taken = peak_memory() - before
+            free = psutil.virtual_memory().available // lanes
+    except OutOfMemoryError as error:
+        raise HeadscopeError(
+            f"a batch of {TRIAL} windows does not fit into memory", "take a smaller window or name a batch size"
+        ) from error
+    each = max(taken / TRIAL, 1)
+    fitting = max(1, int(free * SHARE / each))
+    return int(min(most, 2 ** (fitting.bit_length() - 1)))
+
+
+def peak_memory() -> int:
+    """The most memory this process has taken so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def keep_freed_memory() -> None:
+    """Ask the C library not to hand freed memory back at once: every layer needs as much again a moment later.
+
+    Without this a good part of the time goes into fetching zeroed pages. Only glibc has the switch; elsewhere nothing
+    happens.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        trim_threshold, mmap_threshold, arena_max = -1, -3, -8
+        library.mallopt(trim_threshold, 1 << 30)
+        library.mallopt(mmap_threshold, 1 << 30)
+        library.mallopt(arena_max, 1)
+
+
+def release_memory() -> None:
+    """Hand back what was kept."""
+    if sys.platform.startswith("linux"):
+        library = ctypes.CDLL(None)
+        if hasattr(library, "malloc_trim"):
+            library.malloc_trim(0)

@@ -1,0 +1,255 @@
+"""The work itself: the texts of a shard go through the model, batch by batch, and leave a tally."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headscope.errors import HeadscopeError, brief
+from headscope.measures.described import Described, Labels, describe
+from headscope.measures.similarity import first_high_bin
+from headscope.measures.tally import HeadRows, Shape, Tally, even_of_batch
+from headscope.models.forward import collate, forward, pad_token, start_token
+from headscope.runs.settings import Settings
+from headscope.tap import LayerHeads, tap
+from headscope.texts import Record
+from headscope.windows import Window, corpus_windows, shifted_window
+
+if TYPE_CHECKING:
+    from headscope.models.model import Model
+
+
+class OutOfMemoryError(Exception):
+    """A batch did not fit; half of it may."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """One window of a shard: which text it is of, and which of that text's windows."""
+
+    record: Record
+    number: int
+    window: Window
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a shard came to: the sums of each stack, the windows in the order they were run, rows per head."""
+
+    tallies: dict[str, Tally]
+    shown: list[Shown] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)  # texts that no window could be made of
+    rows: list[dict[str, list[HeadRows]]] = field(default_factory=list)  # for each batch and stack: its layers
+
+
+class Worker:
+    """Runs shards of texts through one model with one choice of settings.
+
+    The batches of a shard are dealt out to lanes, threads that each take whole batches through the model on their own
+    share of the cores: nobody waits for anybody until the shard is done, and what a batch gives does not depend on how
+    many lanes there are.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        relations: Mapping[str, Labels],
+        *,
+        lanes: int = 1,
+        threads: int = 1,
+        per_text: bool = False,
+    ) -> None:
+        self.model, self.settings, self.relations = model, settings, relations
+        self.lanes, self.threads, self.per_text = lanes, threads, per_text  # threads: of each lane
+        self.paired = "encoder" in model.stacks and len(model.stacks) > 1  # an encoder with a decoder
+        self.shapes: dict[str, Shape] = {}
+        for stack in model.stacks.values():
+            layers = range(stack.layers) if settings.layers is None else settings.layers
+            kept = tuple(layer for layer in layers if layer < stack.layers)
+            own = tuple(name for name, _ in settings.relations)
+            self.shapes[stack.name] = Shape(kept, stack.heads, settings.window, own, cross=stack.name == "cross")
+
+    def tallies(self) -> dict[str, Tally]:
+        """An empty tally for each stack."""
+        lowest, theta = first_high_bin(self.settings.tau), self.settings.theta
+        return {
+            name: Tally(shape, lowest=lowest, theta=theta, threads=self.threads) for name, shape in self.shapes.items()
+        }
+
+    def windows(self, record: Record) -> list[Window]:
+        """The windows of one text."""
+        model, settings = self.model, self.settings
+        return corpus_windows(
+            record.text,
+            model.tokenizer,
+            model.template,
+            length=settings.window,
+            choice=settings.windows,
+            seed=settings.seed,
+            causal=model.stack().causal and not self.paired,
+            language=settings.language,
+        )
+
+    def shard(self, records: Sequence[Record], batch: int, tell: Callable[[int], None] | None = None) -> Outcome:
+        """Run the texts of a shard; `tell` hears how many windows were done since it was last told."""
+        outcome = Outcome({})
+        for record in records:
+            try:
+                found = self.windows(record)
+            except HeadscopeError as error:  # no token in it: a text of characters that the tokenizer drops
+                outcome.refused.append(f"{record.id}: {error.problem}")
+                continue
+            outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
+        outcome.shown.sort(key=lambda shown: len(shown.window))  # stable: like lengths go together
+        groups = list(enumerate(batches(outcome.shown, batch)))
+        lanes = [Lane(self, tell or (lambda windows: None)) for _ in range(max(1, min(self.lanes, len(groups))))]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            waiting = [pool.submit(lane.run, groups[k :: len(lanes)], lanes) for k, lane in enumerate(lanes)]
+            try:
+                for done in waiting:
+                    done.result()
+            except BaseException:  # Ctrl-C, for one: the lanes end with the batch they are at
+                for lane in lanes:
+                    lane.stopped = True
+                raise
+        for lane in lanes:
+            for name, tally in lane.tallies.items():
+                if name in outcome.tallies:
+                    outcome.tallies[name].add(tally)
+                else:
+                    outcome.tallies[name] = tally
+        rows = {number: found for lane in lanes for number, found in lane.rows.items()}
+        outcome.rows = [rows[number] for number in sorted(rows)]
+        return outcome
+
+
+class Lane:
+    """One thread's way through its share of a shard's batches."""
+
+    def __init__(self, worker: Worker, tell: Callable[[int], None]) -> None:
+        self.worker, self.tell = worker, tell
+        self.tallies = worker.tallies()
+        self.rows: dict[int, dict[str, list[HeadRows]]] = {}  # by number of the batch
+        self.stopped = False
+        self._buffer = torch.empty(0)
+        self._windows: list[Window] = []
+        self._sides: dict[str, tuple[Described, Described]] = {}
+        self._even: dict[str, tuple[torch.Tensor | None, NDArray[np.float64]]] = {}
+        self._found: dict[str, list[HeadRows]] = {}
+
+    def run(self, groups: Sequence[tuple[int, Sequence[Shown]]], lanes: Sequence[Lane]) -> None:
+        """Take the batches through the model one after the other; an error in one lane stops all."""
+        model = self.worker.model
+        if model.network.device.type == "cpu":
+            torch.set_num_threads(self.worker.threads)
+        try:
+            if not groups:
+                return
+            with tap(
+                model.network,
+                self._layer,
+                weights=True,
+                route=model.report.route,
+                causal=model.stack().causal,
+                layers=self.worker.settings.layers,
+            ):
+                for number, group in groups:
+                    if self.stopped:
+                        return
+                    self._batch([shown.window for shown in group])
+                    if self.worker.per_text:
+                        self.rows[number] = self._found
+                    self.tell(len(group))
+        except BaseException:
+            for lane in lanes:
+                lane.stopped = True
+            raise
+        finally:
+            for tally in self.tallies.values():
+                tally.close()
+
+    def _batch(self, windows: list[Window]) -> None:
+        worker, model = self.worker, self.worker.model
+        config = model.network.config
+        read = said = self._describe(windows)
+        if worker.paired:
+            start = start_token(config)
+            said = self._describe([shifted_window(window, start, model.tokenizer) for window in windows])
+        self._windows = windows
+        self._sides = {"encoder": (read, read), "decoder": (said, said), "cross": (said, read)}
+        self._even, self._found = {}, {name: [] for name in self.tallies}
+        for name, tally in self.tallies.items():
+            tally.add_windows(*self._sides[name])
+        batch = collate([window.ids.tolist() for window in windows], pad_token(config), model.network.device)
+        try:
+            forward(model.network, batch)
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise OutOfMemoryError from error
+        except RuntimeError as error:
+            if "not enough memory" in str(error) or "out of memory" in str(error):
+                raise OutOfMemoryError from error
+            raise HeadscopeError(
+                f"{model.name!r} failed on a batch of {len(windows)} windows: {brief(error)}",
+                "try a smaller window; headscope check tells whether the model works at all",
+            ) from error
+
+    def _layer(self, heads: LayerHeads) -> None:
+        """Take in what one layer read and wrote."""
+        tally, settings = self.tallies[heads.stack], self.worker.settings
+        if heads.layer not in tally.shape.layers:
+            return
+        queries, keys = self._sides[heads.stack]
+        before = self._even.get(heads.stack)
+        if before is None or not _same(before[0], heads.readable):
+            even = even_of_batch(heads.readable, queries.lengths.tolist(), keys.lengths.tolist())
+            before = self._even[heads.stack] = (heads.readable, even)
+        assert heads.weights is not None
+        weights = heads.weights.float().contiguous().cpu().numpy()
+        added = tally.add_layer(
+            heads.layer, self._products(heads.outputs), weights, before[1], queries, keys, settings.scale
+        )
+        if added is None:
+            raise HeadscopeError(
+                f"{self.worker.model.name!r} gives NaN or infinite numbers in {heads.stack} layer {heads.layer}, in a "
+                f"batch with the text that begins {self._windows[0].texts[0][:60]!r}",
+                'run it in "float32"' if settings.dtype != "float32" else "check the model's weights",
+            )
+        if self.worker.per_text:
+            self._found[heads.stack].append(added)
+
+    def _describe(self, windows: list[Window]) -> Described:
+        settings = self.worker.settings
+        heads = max(shape.heads for shape in self.worker.shapes.values())
+        own = self.worker.relations
+        return describe(windows, heads, repeated=settings.repeated, special=settings.special, own=own)
+
+    def _products(self, outputs: torch.Tensor) -> NDArray[np.float32]:
+        """O·Oᵀ of every head with its diagonal, in a buffer that is used again: (B, H, T, d) to (B, H, T, T)."""
+        outputs = outputs.float()
+        if self.worker.settings.similarity == "cosine":
+            outputs = outputs / outputs.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(outputs.dtype).tiny)
+        if outputs.device.type != "cpu":
+            return (outputs @ outputs.transpose(-1, -2)).cpu().numpy()
+        shape = (*outputs.shape[:-1], outputs.shape[-2])
+        if self._buffer.shape != shape:
+            self._buffer = torch.empty(shape)
+        return torch.matmul(outputs, outputs.transpose(-1, -2), out=self._buffer).numpy()
+
+
+def batches(shown: Sequence[Shown], size: int) -> Iterator[Sequence[Shown]]:
+    """Cut a shard's windows, ordered by length, into batches."""
+    for begin in range(0, len(shown), size):
+        yield shown[begin : begin + size]
+
+
+def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and torch.equal(one, other)

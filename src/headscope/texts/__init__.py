@@ -1,0 +1,18 @@
+"""Texts: one at a time, and whole collections as a stream of records."""
+
+from headscope.texts.corpus import Corpus, Survey, open_texts
+from headscope.texts.one import LONGEST_TEXT, check_text, decode, passages, read_text
+from headscope.texts.records import Bad, Record
+
+__all__ = [
+    "LONGEST_TEXT",
+    "Bad",
+    "Corpus",
+    "Record",
+    "Survey",
+    "check_text",
+    "decode",
+    "open_texts",
+    "passages",
+    "read_text",
+]

@@ -1,0 +1,219 @@
+"""A collection of texts as a stream: where it comes from, how much of it is taken, and what a first look finds.
+
+Files can be read again, so they are looked through once before the work begins: that gives the number of texts, their
+groups and a fingerprint. A pipe or a generator passes by only once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from headscope.errors import HeadscopeError
+from headscope.texts import readers
+from headscope.texts.records import Bad, Fields, Record, from_item
+
+MOST_GROUPS = 100
+NAMED = 5  # bad records that are named one by one
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a look through all texts found. `known` is False for a stream that can be read only once."""
+
+    known: bool = True
+    texts: int = 0
+    bad: int = 0
+    characters: int = 0
+    groups: dict[str, int] = field(default_factory=dict)
+    first_bad: list[str] = field(default_factory=list)
+    fingerprint: str = ""
+
+
+class Corpus:
+    """A stream of records. `again` tells whether it can be read more than once, always the same."""
+
+    def __init__(
+        self,
+        read: Callable[[], Iterator[Record | Bad]],
+        *,
+        again: bool,
+        name: str,
+        limit: int | None = None,
+        sample: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        for option, number in (("limit", limit), ("sample", sample)):
+            if number is not None and (not isinstance(number, int) or number < 1):
+                raise HeadscopeError(f"{option}={number}", "ask for at least one text")
+        self._read, self.again, self.name = read, again, name
+        self.limit, self.sample, self.seed = limit, sample, seed
+        self._picked: list[int] | None = None  # which texts the sample takes, once the stream has been looked through
+
+    def records(self) -> Iterator[Record | Bad]:
+        """The texts that are taken, and the bad records met on the way."""
+        if self.sample is None:
+            return self._limited()
+        if self._picked is None and not self.again:
+            return iter(self._reservoir(keep=True)[1])
+        if self._picked is None:
+            self._picked = self._reservoir(keep=False)[0]
+        return self._sampled(self._picked)
+
+    def _limited(self) -> Iterator[Record | Bad]:
+        taken = 0
+        for record in self._read():
+            yield record
+            taken += isinstance(record, Record)
+            if taken == self.limit:
+                return
+
+    def _reservoir(self, keep: bool) -> tuple[list[int], list[Record | Bad]]:
+        """A fair sample of the stream without knowing its length: which texts, and the texts if they must be kept."""
+        draw, size = random.Random(self.seed), self.sample or 0
+        held: list[tuple[int, Record | None]] = []
+        bad: list[Record | Bad] = []
+        number = 0
+        for record in self._limited():
+            if isinstance(record, Bad):
+                if keep and len(bad) < 1_000_000:
+                    bad.append(record)
+                continue
+            entry = (number, record if keep else None)
+            if number < size:
+                held.append(entry)
+            elif (place := draw.randrange(number + 1)) < size:
+                held[place] = entry
+            number += 1
+        held.sort(key=lambda pair: pair[0])
+        return [n for n, _ in held], bad + [record for _, record in held if record is not None]
+
+    def _sampled(self, picked: list[int]) -> Iterator[Record | Bad]:
+        wanted = iter(picked)
+        following, number = next(wanted, None), 0
+        for record in self._limited():
+            if isinstance(record, Bad):
+                yield record
+                continue
+            if number == following:
+                yield record
+                following = next(wanted, None)
+            number += 1
+
+    def survey(self, tell: Callable[[int], None] | None = None) -> Survey:
+        """Look through all texts, where that is possible: how many, of which groups, and a hash of them all."""
+        if not self.again:
+            return Survey(known=False)
+        found = Survey()
+        digest = hashlib.sha256()
+        for record in self.records():
+            if isinstance(record, Bad):
+                found.bad += 1
+                if len(found.first_bad) < NAMED:
+                    found.first_bad.append(str(record))
+                continue
+            found.texts += 1
+            found.characters += len(record.text)
+            found.groups[record.group] = found.groups.get(record.group, 0) + 1
+            check_groups(len(found.groups))
+            digest.update(hash_of(record))
+            if tell is not None and found.texts % 1000 == 0:
+                tell(found.texts)
+        found.fingerprint = digest.hexdigest()
+        return found
+
+
+def hash_of(record: Record) -> bytes:
+    """What tells one text from another; not its id, which changes with the name of the file.
+
+    >>> hash_of(Record("a", "It rains.")) == hash_of(Record("b", "It rains."))
+    True
+    """
+    return hashlib.sha256(f"{record.group}\x00{record.text}".encode()).digest()
+
+
+def check_groups(number: int) -> None:
+    """Groups are few: a field with a value of its own for every text is the wrong one."""
+    if number > MOST_GROUPS:
+        raise HeadscopeError(
+            f"there are more than {MOST_GROUPS} groups",
+            "each group has a result of its own; name a field with few values, or leave the groups out",
+        )
+
+
+def open_texts(
+    source: Any,
+    *,
+    text_field: str = "text",
+    group_field: str | None = None,
+    id_field: str = "id",
+    split: str = "line",
+    format: str | None = None,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+) -> Corpus:
+    """A stream of texts from files, folders, patterns, "-" for standard input, "hf:NAME", or any Python iterable.
+
+    >>> corpus = open_texts(["It rains.", "", ("two", "It pours.", "wet")])
+    >>> [str(record) if isinstance(record, Bad) else record.id for record in corpus.records()]
+    ['item 0', 'item 1: the text is empty', 'two']
+    >>> corpus.survey().texts
+    2
+    """
+    fields = Fields(text_field, group_field, id_field)
+    options: dict[str, Any] = {"limit": limit, "sample": sample, "seed": seed}
+    if split not in readers.SPLITS:
+        raise HeadscopeError(f"split={split!r}", f"use one of {', '.join(readers.SPLITS)}")
+    if format is not None and format not in readers.FORMATS:
+        raise HeadscopeError(f"format={format!r}", f"use one of {', '.join(readers.FORMATS)}")
+    if isinstance(source, Corpus):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        source = [source]
+        return _from_names(source, fields, split, format, options)
+    if isinstance(source, (list, tuple)) and source and all(isinstance(s, os.PathLike) for s in source):
+        return _from_names(list(source), fields, split, format, options)
+    if not isinstance(source, Iterable):
+        raise HeadscopeError(f"{type(source).__name__} is no collection of texts", "give a path or an iterable")
+    again = not isinstance(source, Iterator)
+
+    def items() -> Iterator[Record | Bad]:
+        return (from_item(f"item {number}", item, fields) for number, item in enumerate(source))
+
+    return Corpus(items, again=again, name=f"{type(source).__name__} of texts", **options)
+
+
+def open_paths(names: Iterable[str], **options: Any) -> Corpus:
+    """The same for a list of paths, as a command line gives it."""
+    from pathlib import Path
+
+    paths = list(names)
+    if len(paths) == 1:
+        return open_texts(paths[0], **options)
+    if any(name == "-" or name.startswith("hf:") for name in paths):
+        raise HeadscopeError("standard input and data sets are read alone", "name nothing else beside them")
+    return open_texts([Path(name) for name in paths], **options)
+
+
+def _from_names(names: list[Any], fields: Fields, split: str, format_: str | None, options: dict[str, Any]) -> Corpus:
+    name = str(names[0])
+    if name == "-":
+        return Corpus(
+            lambda: readers.standard_input(fields, split, format_), again=False, name="standard input", **options
+        )
+    if name.startswith("hf:"):
+        return Corpus(lambda: readers.hugging_face(name[3:], fields), again=True, name=name, **options)
+    files = readers.find_files([str(n) for n in names])
+
+    def records() -> Iterator[Record | Bad]:
+        for file in files:
+            yield from readers.read_file(file, fields, split, format_)
+
+    shown = ", ".join(str(f) for f in islice(files, 3)) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    return Corpus(records, again=True, name=shown, **options)

@@ -1,0 +1,307 @@
+"""Reading records out of files, one at a time: however large a file is, only one line or one block of it is held."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import io
+import json
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from headscope.errors import HeadscopeError, brief
+from headscope.texts.one import LARGEST_FILE
+from headscope.texts.records import Bad, Fields, Record, from_mapping, to_record
+
+FORMATS = {
+    "text": (".txt", ".text", ".md"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "csv": (".csv", ".tsv"),
+    "parquet": (".parquet", ".pq"),
+}
+PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+PACKED_SUFFIXES = (".gz", ".zst", ".zstd", ".xz")
+SPLITS = ("line", "paragraph", "file")
+LONGEST_LINE = 16 << 20  # bytes; a record of JSON may hold much beside its text
+BLOCK = 256  # rows of a Parquet file held at once
+
+Found = Iterator[Record | Bad]
+
+
+def find_files(names: list[str]) -> list[Path]:
+    """The files that paths, folders and patterns stand for, in an order that does not depend on the file system.
+
+    >>> find_files(["nowhere.txt"])
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: there is no file or folder 'nowhere.txt'. To put it right: check the path.
+    """
+    files: list[Path] = []
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            inside = [file for file in sorted(path.rglob("*")) if file.is_file() and format_of(file)]
+            if not inside:
+                known = " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
+                raise HeadscopeError(f"the folder {name!r} holds no texts", f"it is searched for {known}")
+            files += [f for f in inside if not any(part.startswith(".") for part in f.relative_to(path).parts)]
+        elif path.exists():
+            files.append(path)
+        elif glob.has_magic(name):
+            matching = [Path(found) for found in sorted(glob.glob(name, recursive=True)) if os.path.isfile(found)]
+            if not matching:
+                raise HeadscopeError(f"no file is like {name!r}", "check the pattern")
+            files += matching
+        else:
+            raise HeadscopeError(f"there is no file or folder {name!r}", "check the path")
+    return files
+
+
+def format_of(file: Path) -> str | None:
+    """What a file's name says it holds.
+
+    >>> format_of(Path("a.jsonl.gz")), format_of(Path("b.TXT")), format_of(Path("c.png"))
+    ('jsonl', 'text', None)
+    """
+    name = file.name.lower()
+    for packed in PACKED_SUFFIXES:
+        name = name.removesuffix(packed)
+    for format_, suffixes in FORMATS.items():
+        if name.endswith(suffixes):
+            return format_
+    return None
+
+
+def read_file(file: Path, fields: Fields, split: str, format_: str | None) -> Found:
+    """The records of one file."""
+    kind = format_ or format_of(file)
+    if kind is None:
+        raise HeadscopeError(
+            f"{str(file)!r} is of no known kind",
+            "name the kind: --format text, jsonl, csv or parquet",
+        )
+    try:
+        if kind == "parquet":
+            yield from _parquet(file, fields)
+            return
+        with file.open("rb") as opened, unpacked(opened, str(file)) as stream:
+            yield from read_stream(stream, file.name, fields, split, kind, tabs=".tsv" in file.name.lower())
+    except OSError as error:
+        said = error.strerror or brief(error)
+        raise HeadscopeError(f"{str(file)!r} cannot be read: {said}", "check the file and its permissions") from error
+
+
+def read_stream(stream: BinaryIO, name: str, fields: Fields, split: str, kind: str, tabs: bool = False) -> Found:
+    """The records of an open stream of bytes."""
+    if kind == "jsonl":
+        return _jsonl(stream, name, fields)
+    if kind == "csv":
+        return _csv(stream, name, fields, "\t" if tabs else ",")
+    if kind == "parquet":
+        raise HeadscopeError("Parquet cannot be read from a stream", "name the file")
+    return _plain(stream, name, split)
+
+
+@contextmanager
+def unpacked(opened: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """The stream itself or what it is a compressed form of, told by its first bytes."""
+    buffered = opened if isinstance(opened, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, opened))
+    head = buffered.peek(8)[:8]
+    kind = next((kind for magic, kind in PACKED.items() if head.startswith(magic)), None)
+    try:
+        if kind is None:
+            yield buffered
+        elif kind == "gzip":
+            with gzip.GzipFile(fileobj=buffered) as stream:
+                yield cast(BinaryIO, stream)
+        elif kind == "xz":
+            with lzma.LZMAFile(buffered) as stream:
+                yield cast(BinaryIO, stream)
+        else:
+            with closing(_Zstandard(buffered)) as raw:
+                yield io.BufferedReader(raw, 1 << 16)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise HeadscopeError(f"{name!r} is damaged: {brief(error)}", "fetch or make the file again") from error
+
+
+class _Zstandard(io.RawIOBase):
+    """A zstd stream as a raw file; the decoder is Arrow's, which reads Parquet too."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        import pyarrow as pa
+
+        self._stream = pa.CompressedInputStream(pa.PythonFile(packed, "r"), "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+# ---------------------------------------------------------------------- the kinds of files
+
+
+def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str | Bad]]:
+    """Each line's place and text; a line that is too long or not UTF-8 is bad."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        where = f"{name}:{number}"
+        if len(line) > LONGEST_LINE:
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(LONGEST_LINE)
+            yield where, Bad(where, f"the line has more than {LONGEST_LINE >> 20} MB")
+            continue
+        try:
+            yield where, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            yield where, Bad(where, f"the line is not UTF-8: byte 0x{line[error.start]:02x} does not belong there")
+
+
+def _plain(stream: BinaryIO, name: str, split: str) -> Found:
+    if split == "file":
+        yield _whole(stream, name)
+        return
+    if split == "line":
+        for where, line in _lines(stream, name):
+            if isinstance(line, Bad):
+                yield line
+            elif line.strip():  # an empty line separates; it is no record
+                yield to_record(where, line.strip())
+        return
+    paragraph: list[str] = []
+    start, size = "", 0
+    for where, line in _lines(stream, name):
+        if isinstance(line, Bad):
+            yield line
+        elif line.strip():
+            start = start if paragraph else where
+            size += len(line)
+            if size <= LARGEST_FILE:  # far more than a text may have: it will be refused, and need not be held
+                paragraph.append(line)
+        elif paragraph:
+            yield to_record(start, "".join(paragraph).strip())
+            paragraph, size = [], 0
+    if paragraph:
+        yield to_record(start, "".join(paragraph).strip())
+
+
+def _whole(stream: BinaryIO, name: str) -> Record | Bad:
+    data = stream.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        return Bad(name, f"the file has more than {LARGEST_FILE // 1000:,} kB, too much for one text")
+    try:
+        return to_record(name, data.decode("utf-8-sig").strip())
+    except UnicodeDecodeError as error:
+        return Bad(
+            name, f"the file is not UTF-8: byte 0x{data[error.start]:02x} at {error.start} does not belong there"
+        )
+
+
+def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Found:
+    for where, line in _lines(stream, name):
+        if isinstance(line, Bad):
+            yield line
+        elif line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield Bad(where, f"the line is no JSON: {brief(error, 80)}")
+                continue
+            if isinstance(row, str):
+                yield to_record(where, row)
+            elif isinstance(row, dict):
+                yield from_mapping(where, row, fields)
+            else:
+                yield Bad(where, f"the line holds {type(row).__name__}, not an object")
+
+
+def _csv(stream: BinaryIO, name: str, fields: Fields, comma: str) -> Found:
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    reader = csv.DictReader(text, delimiter=comma)
+    try:
+        names = list(reader.fieldnames or [])
+    except csv.Error as error:
+        raise HeadscopeError(f"{name!r} is no CSV: {brief(error)}", "check the file, or name its kind") from error
+    check_columns(name, names, fields)
+    number = 0
+    while True:
+        number += 1
+        where = f"{name}:row {number}"
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            yield Bad(where, f"the row cannot be read: {brief(error)}")
+            continue
+        if row is None:
+            text.detach()  # the stream belongs to the caller
+            return
+        yield from_mapping(where, {key: value for key, value in row.items() if isinstance(key, str)}, fields)
+
+
+def _parquet(file: Path, fields: Fields) -> Found:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file) as opened:
+            names = opened.schema_arrow.names
+            check_columns(file.name, names, fields)
+            wanted = [name for name in (fields.text, fields.group, fields.id) if name in names]
+            number = 0
+            for block in opened.iter_batches(batch_size=BLOCK, columns=list(dict.fromkeys(wanted))):
+                for row in block.to_pylist():
+                    number += 1
+                    yield from_mapping(f"{file.name}:row {number}", row, fields)
+    except pa.ArrowException as error:
+        raise HeadscopeError(f"{str(file)!r} is damaged or no Parquet: {brief(error)}", "check the file") from error
+
+
+def check_columns(name: str, columns: list[str], fields: Fields) -> None:
+    """A table without the column is one mistake, not one in every row."""
+    for field, option in ((fields.text, "--text-field"), (fields.group, "--group-field")):
+        if field is not None and field not in columns:
+            raise HeadscopeError(
+                f"{name!r} has no column {field!r}",
+                f"name one with {option}: {', '.join(map(str, columns[:20])) or 'it has none'}",
+            )
+
+
+def standard_input(fields: Fields, split: str, format_: str | None) -> Found:
+    """The records of standard input, plain text unless said otherwise."""
+    with unpacked(sys.stdin.buffer, "standard input") as stream:
+        yield from read_stream(stream, "stdin", fields, split, format_ or "text")
+
+
+def hugging_face(name: str, fields: Fields) -> Found:
+    """The records of a data set by name, `NAME[/CONFIG][@SPLIT]`, streamed."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise HeadscopeError("reading data sets needs the package `datasets`", "pip install datasets") from error
+    path, _, part = name.partition("@")
+    owner_and_name, config = path, None
+    if path.count("/") == 2 and not os.path.exists(path):
+        owner_and_name, _, config = path.rpartition("/")
+    try:
+        rows = datasets.load_dataset(owner_and_name, config, split=part or "train", streaming=True)
+        if rows.column_names:
+            check_columns(name, rows.column_names, fields)
+        for number, row in enumerate(rows):
+            yield from_mapping(f"{name}:row {number}", row, fields)
+    except HeadscopeError:
+        raise
+    except Exception as error:  # the hub, the network, the data set's files: whatever went wrong, say it
+        raise HeadscopeError(
+            f"the data set {name!r} cannot be read: {type(error).__name__}: {brief(error)}",
+            "check the name (hf:OWNER/NAME/CONFIG@SPLIT) and the network",
+        ) from error

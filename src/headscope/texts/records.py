@@ -1,0 +1,99 @@
+"""A record: one text with its name and group; and what stands in its place where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headscope.errors import HeadscopeError
+from headscope.texts.one import check_text
+
+LONGEST_NAME = 200  # characters of an id or a group that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One text of a collection. `group` is empty where texts have none."""
+
+    id: str
+    text: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A record that holds no text: where it stands and what is wrong with it."""
+
+    where: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the fields of a record are called; without `group` all texts are of one group."""
+
+    text: str = "text"
+    group: str | None = None
+    id: str = "id"
+
+
+def to_record(where: str, text: Any, group: Any = "", id: Any = None) -> Record | Bad:
+    """A record if the text is one.
+
+    >>> to_record("line 3", "It rains.").id
+    'line 3'
+    >>> print(to_record("line 4", 7))
+    line 4: the text is no string but int
+    """
+    if not isinstance(text, str):
+        return Bad(where, f"the text is no string but {'missing' if text is None else type(text).__name__}")
+    if not isinstance(group, (str, int)) or isinstance(group, bool):
+        return Bad(where, f"the group is no string but {'missing' if group is None else type(group).__name__}")
+    if any("\udc80" <= character <= "\udcff" for character in text[:1000]):
+        return Bad(where, "the text is not UTF-8")
+    try:
+        check_text(text)
+    except HeadscopeError as error:
+        return Bad(where, error.problem)
+    name = str(id) if isinstance(id, (str, int)) and str(id).strip() else where
+    return Record(_storable(name), text, _storable(str(group)))
+
+
+def from_mapping(where: str, row: Mapping[str, Any], fields: Fields) -> Record | Bad:
+    """A record from named values, as JSON, CSV and Parquet have them.
+
+    >>> print(from_mapping("line 1", {"body": "It rains."}, Fields()))
+    line 1: there is no field 'text' (it has: body)
+    """
+    for name in (fields.text, fields.group):
+        if name is not None and name not in row:
+            names = ", ".join(str(key)[:40] for key in list(row)[:12]) or "none"
+            return Bad(where, f"there is no field {name!r} (it has: {names})")
+    group = row[fields.group] if fields.group is not None else ""
+    return to_record(where, row[fields.text], group, row.get(fields.id))
+
+
+def from_item(where: str, item: Any, fields: Fields) -> Record | Bad:
+    """A record from whatever a Python iterable yields: a string, (id, text), (id, text, group), a mapping.
+
+    >>> from_item("item 0", ("a", "It rains.", "weather"), Fields())
+    Record(id='a', text='It rains.', group='weather')
+    """
+    if isinstance(item, Record):
+        return to_record(where, item.text, item.group, item.id)
+    if isinstance(item, str):
+        return to_record(where, item)
+    if isinstance(item, Mapping):
+        return from_mapping(where, item, fields)
+    if isinstance(item, Sequence) and not isinstance(item, (bytes, bytearray)) and len(item) in (2, 3):
+        return to_record(where, item[1], item[2] if len(item) == 3 else "", item[0])
+    return Bad(where, f"{type(item).__name__} is no text: give strings, (id, text, group) or mappings")
+
+
+def _storable(name: str) -> str:
+    """A name that can be written to any file: no halves of characters, no NUL, not endless."""
+    return name.encode("utf-8", "replace").decode("utf-8").replace("\x00", "␀")[:LONGEST_NAME]
