@@ -15,6 +15,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headscope {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _inspect(commands)
+    _analyze(commands)
     _check(commands)
     _convert(commands)
     _demo(commands)
@@ -55,6 +56,19 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     look.add_argument("--window", type=int, help="tokens in the window (default 128, or what the model takes)")
     look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
     look.add_argument("--pairs", type=int, default=15, help="how many of a head's strongest pairs to list (default 15)")
+    _choices(parser)
+    out = parser.add_argument_group("output")
+    out.add_argument("--save", metavar="DIR", help="write inspection.nc and figures into this folder")
+    out.add_argument(
+        "--format",
+        action="append",
+        choices=("png", "svg", "pdf"),
+        help="format of the saved figures; may be given more than once (default: png)",
+    )
+    out.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+
+
+def _choices(parser: argparse.ArgumentParser) -> None:
     choices = parser.add_argument_group("choices of the method")
     choices.add_argument("--tau", type=float, default=0.5, help="level of a high pair, in steps of 0.05 (default 0.5)")
     choices.add_argument("--theta", type=float, default=0.3, help="threshold of high attention (default 0.3)")
@@ -68,15 +82,57 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     choices.add_argument("--special", action="store_true", help="let special tokens take part in the pairs")
     choices.add_argument("--language", default="en", help="language for splitting sentences (default en)")
-    out = parser.add_argument_group("output")
-    out.add_argument("--save", metavar="DIR", help="write inspection.nc and figures into this folder")
-    out.add_argument(
-        "--format",
-        action="append",
-        choices=("png", "svg", "pdf"),
-        help="format of the saved figures; may be given more than once (default: png)",
+
+
+def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "analyze",
+        "run a collection of texts through a model and add up what its heads do",
+        "The same command again goes on with a run that was stopped.",
     )
-    out.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument(
+        "texts",
+        nargs="+",
+        help="files, folders, patterns (plain text, JSONL, CSV, Parquet; .gz, .zst, .xz), - or hf:NAME",
+    )
+    parser.add_argument("--out", metavar="RUN", help="folder for the run (needed, unless --dry-run)")
+    parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
+    _model(parser)
+    read = parser.add_argument_group("reading texts")
+    read.add_argument("--text-field", default="text", metavar="NAME", help="field or column of the text (default text)")
+    read.add_argument("--group-field", metavar="NAME", help="field or column of the group; groups are kept apart")
+    read.add_argument("--id-field", default="id", metavar="NAME", help="field or column of the id (default id)")
+    read.add_argument(
+        "--split", choices=("line", "paragraph", "file"), default="line", help="what a text is in a plain file"
+    )
+    read.add_argument("--format", choices=("text", "jsonl", "csv", "parquet"), help="where the name does not tell")
+    read.add_argument("--limit", type=int, metavar="N", help="only the first N texts")
+    read.add_argument("--sample", type=int, metavar="N", help="N texts drawn at random")
+    read.add_argument("--seed", type=int, default=0, help="for --sample and --windows random (default 0)")
+    read.add_argument("--strict", action="store_true", help="fail where a record holds no text")
+    cut = parser.add_argument_group("windows")
+    cut.add_argument("--window", type=int, help="tokens in a window (default 128, or what the model takes)")
+    cut.add_argument(
+        "--windows", choices=("first", "all", "random"), default="first", help="of a longer text (default first)"
+    )
+    _choices(parser)
+    parser.add_argument("--layers", metavar="LIST", help="only these layers, for example 0,5,10-11")
+    parser.add_argument(
+        "--relation",
+        action="append",
+        default=[],
+        metavar="FILE.py:FUNCTION",
+        help="a relation of your own: a function from a window to a list of labels; may be given more than once",
+    )
+    work = parser.add_argument_group("the work")
+    work.add_argument("--dry-run", action="store_true", help="measure a few batches; tell time, memory and disk")
+    work.add_argument("--per-text", action="store_true", help="also write a row per text, layer and head")
+    work.add_argument("--batch-size", type=int, metavar="N", help="windows in a batch (default: measured)")
+    work.add_argument("--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most)")
+    work.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    work.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    work.add_argument("--json", action="store_true", help="print JSON: progress on standard error, the summary last")
 
 
 def _check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

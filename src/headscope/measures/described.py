@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
-from headscope.measures.focal import by_first_place
-from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SENTENCE, relations
-from headscope.measures.similarity import pair_places
-from headscope.windows.window import PUNCTUATION, STOP, Window
+from headscope.measures import loops
+from headscope.windows.window import Window
 
 Labels = Callable[
     [Window], Sequence[Hashable]
@@ -89,26 +86,25 @@ class _Single:
             raise HeadscopeError(
                 "the tokenizer puts special tokens into the middle of a text", "analyse with special tokens counting"
             )
-        first, second = pair_places(torch.from_numpy(self.counting))
-        category = torch.from_numpy(window.category)
-        relation = relations(
-            first,
-            second,
-            word=torch.from_numpy(window.word),
-            stop=category == STOP,
-            punctuation=category == PUNCTUATION,
-            sentence=torch.from_numpy(window.sentence),
-            same=torch.from_numpy(window.repeats(repeated)),
-        ).numpy()
-        i, j = first.numpy(), second.numpy()
-        self.cells = (j - i - 1) * len(RELATIONS) + relation
-        within, again = np.isin(relation, (SENTENCE, BOTH)), np.isin(relation, (REPEATED, BOTH))
-        self.traits = (j - i, within, again)
-        numbers = by_first_place(torch.from_numpy(window.ids), torch.from_numpy(self.counting)).numpy()
-        self.kind = numbers[places]
-        self.ids = window.ids[places][np.unique(self.kind, return_index=True)[1]]
-        same = np.flatnonzero(numbers[i] == numbers[j])
-        self.repeats = np.stack([same, numbers[i][same]], axis=1)
+        ids = window.ids[places]
+        order: dict[int, int] = {}
+        self.kind = np.array([order.setdefault(i, len(order)) for i in ids.tolist()], dtype=np.int32)
+        self.ids = np.array(list(order), dtype=np.int64)
+        pairs = self.size * (self.size - 1) // 2
+        self.cells, self.traits = np.empty(pairs, np.int32), np.empty((3, pairs), np.int32)
+        repeats = np.empty((pairs, 2), np.int32)
+        found = loops.relate(
+            window.word[places],
+            window.category[places],
+            window.sentence[places],
+            window.repeats(repeated)[places],
+            self.kind,
+            self.cells,
+            self.traits,
+            repeats,
+        )
+        self.repeats = repeats[:found]
+        i, j = (place + self.begin for place in np.triu_indices(self.size, 1)) if own else ((), ())
         self.own = {name: _labelled(name, window, labels)[i, j] for name, labels in own.items()}
 
     def expected(self, heads: int) -> NDArray[np.float64]:

@@ -17,11 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.measures.focal import FEW
+from headscope.measures.relations import (
+    BOTH,
+    PUNCTUATION_PAIR,
+    RELATIONS,
+    REPEATED,
+    SENTENCE,
+    STOP_PAIR,
+    UNRELATED,
+    WORD_PIECES,
+)
 from headscope.measures.similarity import BINS, EDGES
+from headscope.windows.window import PUNCTUATION, STOP
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+RELATED = len(RELATIONS)
 STEPS = BINS - 2  # the thresholds 0.05, 0.10, … 0.95
 _EDGES = EDGES.numpy()  # 0, 0.05, … 0.95
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -44,6 +56,44 @@ def bin_of(level: float) -> int:
     elif k < 19 and level >= _EDGES[k + 1]:
         k += 1
     return k + 1
+
+
+@_compiled
+def relate(
+    word: Any,  # (N,) of the tokens that count: numbers that are equal for pieces of one word, …
+    category: Any,
+    sentence: Any,  # … tokens of one sentence, …
+    same: Any,  # … repeated tokens; negative numbers match nothing
+    kind: Any,  # token ids by number
+    cells: Any,  # out (P,): (distance - 1) · relations + relation
+    traits: Any,  # out (3, P): distance, in one sentence, repeated
+    repeats: Any,  # out (P, 2): pairs of one id with itself, and the id's number
+) -> int:
+    """What `relations.relations` says of the pairs, as the loops want it; returns the number of rows in `repeats`."""
+    found = p = 0
+    for i in range(len(word)):
+        for j in range(i + 1, len(word)):
+            within = sentence[i] == sentence[j] and sentence[i] >= 0
+            again = same[i] == same[j] and same[i] >= 0
+            if word[i] == word[j] and word[i] >= 0:
+                relation = WORD_PIECES
+            elif category[i] == STOP or category[j] == STOP:
+                relation = STOP_PAIR
+            elif category[i] == PUNCTUATION or category[j] == PUNCTUATION:
+                relation = PUNCTUATION_PAIR
+            elif within:
+                relation = BOTH if again else SENTENCE
+            else:
+                relation = REPEATED if again else UNRELATED
+            cells[p] = (j - i - 1) * RELATED + relation
+            traits[0, p] = j - i
+            traits[1, p] = relation in (SENTENCE, BOTH)
+            traits[2, p] = relation in (REPEATED, BOTH)
+            if kind[i] == kind[j]:
+                repeats[found, 0], repeats[found, 1] = p, kind[i]
+                found += 1
+            p += 1
+    return found
 
 
 @_compiled

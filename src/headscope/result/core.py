@@ -209,10 +209,10 @@ class _Stored:
         texts, groups, hashes = (first[name].values for name in ("texts", "group", "texts_hash"))
         self.infos = [ShardInfo(str(g), int(t), str(h)) for t, g, h in zip(texts, groups, hashes, strict=True)]
 
-    def sums(self, number: int) -> Sums:
+    def sums(self, number: int, only: str | None = None) -> Sums:
         found: Sums = {}
         for name, result in self.stacks.items():
-            one = result.shards.isel(shard=number).load()
+            one = (result.shards[[only]] if only else result.shards).isel(shard=number).load()
             found[name] = {
                 str(key): values.values if values.dtype.kind == "f" else values.values.astype(np.int64)
                 for key, values in one.data_vars.items()

@@ -23,7 +23,7 @@ from headscope.measures.tally import Shape
 from headscope.result import schema
 from headscope.result.shards import Sums
 
-SQUEEZE = {"compression": "gzip", "compression_opts": 3, "shuffle": True}
+SQUEEZE = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,15 @@ class ShardInfo:
 class Shards(Protocol):
     """Where shards come from: a run's folder, or a finished result."""
 
-    infos: Sequence[ShardInfo]
+    @property
+    def infos(self) -> Sequence[ShardInfo]:
+        """What the shards hold, in their order."""
 
-    def sums(self, number: int) -> Sums:
-        """One shard's sums without the mean matrix; `focal_tokens` as entries (layer, head, token, windows)."""
+    def sums(self, number: int, only: str | None = None) -> Sums:
+        """One shard's sums, or one of them, without the mean matrix.
+
+        `focal_tokens` comes as its entries: layer, head, token, number of windows.
+        """
 
     def matrices(self, group: str) -> dict[str, NDArray[Any]]:
         """The sum of S over a group's shards, for each stack that keeps it."""
@@ -99,9 +104,9 @@ def _tokens(chosen: Sequence[tuple[Shards, int]], shapes: Mapping[str, Shape]) -
     """The ids that are focal anywhere, for each stack."""
     found: dict[str, set[int]] = {stack: set() for stack in shapes}
     for source, number in chosen:
-        only = source.sums(number)
+        entries = source.sums(number, only="focal_tokens")
         for stack in shapes:
-            found[stack].update(np.unique(only[stack]["focal_tokens"][:, 2]).tolist())
+            found[stack].update(np.unique(entries[stack]["focal_tokens"][:, 2]).tolist())
     return {stack: np.array(sorted(ids), dtype=np.int64) for stack, ids in found.items()}
 
 

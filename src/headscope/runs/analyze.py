@@ -217,7 +217,7 @@ class _Run:
     ) -> None:
         if before.get("schema") != VERSION:
             raise HeadscopeError(
-                f"the run in {str(self.folder.path)!r} is of schema {before.get('schema')}, this headscope's is {VERSION}",
+                f"the run in {str(self.folder.path)!r} is of schema {before.get('schema')}, ours is {VERSION}",
                 "begin again in another folder",
             )
         was, now = ({key: dict(told[key]) for key in ("settings", "model", "texts")} for told in (before, wanted))

@@ -138,11 +138,11 @@ class FolderShards:
 
     def __init__(self, folder: RunFolder, abouts: list[dict[str, Any]]) -> None:
         self.folder = folder
-        self.infos = [ShardInfo(about["group"], about["texts"], about["hash"]) for about in abouts]
+        self.infos: list[ShardInfo] = [ShardInfo(about["group"], about["texts"], about["hash"]) for about in abouts]
 
-    def sums(self, number: int) -> Sums:
+    def sums(self, number: int, only: str | None = None) -> Sums:
         """One shard's sums without the mean matrix."""
-        return unpack(self.folder.data(number), without=("similarity_sum",))
+        return unpack(self.folder.data(number), only=only, without=("similarity_sum",))
 
     def matrices(self, group: str) -> dict[str, NDArray[Any]]:
         """The sum of S over a group's shards, in their order."""

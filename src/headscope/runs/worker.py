@@ -52,8 +52,7 @@ class Worker:
     """Runs shards of texts through one model with one choice of settings.
 
     The batches of a shard are dealt out to lanes, threads that each take whole batches through the model on their own
-    share of the cores: nobody waits for anybody until the shard is done, and what a batch gives does not depend on how
-    many lanes there are.
+    share of the cores: nobody waits for anybody until the shard is done.
     """
 
     def __init__(
@@ -108,7 +107,8 @@ class Worker:
                 continue
             outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
         outcome.shown.sort(key=lambda shown: len(shown.window))  # stable: like lengths go together
-        groups = list(enumerate(batches(outcome.shown, batch)))
+        size = min(batch, max(1, -(-len(outcome.shown) // self.lanes)))  # a small shard leaves no lane idle
+        groups = list(enumerate(batches(outcome.shown, size)))
         lanes = [Lane(self, tell or (lambda windows: None)) for _ in range(max(1, min(self.lanes, len(groups))))]
         with ThreadPoolExecutor(len(lanes)) as pool:
             waiting = [pool.submit(lane.run, groups[k :: len(lanes)], lanes) for k, lane in enumerate(lanes)]

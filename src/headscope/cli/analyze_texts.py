@@ -1,0 +1,183 @@
+"""headscope analyze."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.cli import show
+from headscope.errors import HeadscopeError, brief
+from headscope.texts.corpus import open_paths
+
+if TYPE_CHECKING:
+    from headscope.result import Result
+    from headscope.runs.progress import Progress
+
+COLUMNS = {
+    "layer": "layer",
+    "stop_focus": "stop\nfocus",
+    "end_focus": "end\nfocus",
+    "distance": "distance",
+    "sentence_preference": "sentence\npreference",
+    "repetition_preference": "repetition\npreference",
+    "likeness": "likeness to\nattention",
+    "focal_unique": "focal\ntokens",
+    "focal_expected": "by\nchance",
+    "focal_share": "focal\nshare",
+    "high_pairs": "high\npairs",
+}
+CHOICES = ("window", "windows", "similarity", "scale", "repeated", "special", "language", "tau", "theta", "seed")
+
+
+def run_analyze(args: Namespace) -> None:
+    """Read the texts, run the model, print a summary; or only tell what it would take."""
+    if args.out is None and not args.dry_run:
+        raise HeadscopeError("there is no folder for the run", "name one: --out RUN (or ask for --dry-run)")
+    layers = parse_layers(args.layers) if args.layers else None
+    corpus = open_paths(
+        args.texts, text_field=args.text_field, group_field=args.group_field, id_field=args.id_field, split=args.split,
+        format=args.format, limit=args.limit, sample=args.sample, seed=args.seed,
+    )  # fmt: skip
+    relations = dict(load_relation(told) for told in args.relation)
+    import headscope
+
+    with show.working("loading the model"):
+        model = headscope.load(args.model, device=args.device, dtype=args.dtype, revision=args.revision)
+    options: dict[str, Any] = {name: getattr(args, name) for name in CHOICES} | {"layers": layers}
+    if args.dry_run:
+        _dry_run(model, corpus, options, relations, args)
+        return
+    try:
+        result = headscope.analyze(
+            model, corpus, out=args.out, relations=relations, shard_size=args.shard_size, batch_size=args.batch_size,
+            threads=args.threads, per_text=args.per_text, strict=args.strict, progress=_progress(args), **options,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        again = shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+        print(f"headscope: stopped; what is finished is kept in {args.out}. To go on: {again}", file=sys.stderr)
+        raise
+    if args.json:
+        print(json.dumps(as_json(result), ensure_ascii=False))
+    elif not args.quiet:
+        for stack in result.stacks:
+            print_result(result.stack(stack), Path(args.out))
+
+
+def _progress(args: Namespace) -> bool | Progress:
+    if args.quiet and not args.json:
+        return False
+    if args.json:
+        from headscope.runs.progress import Lines, Progress
+
+        return Progress() if args.quiet else Lines(as_json=True)
+    return True
+
+
+def print_result(result: Result, folder: Path) -> None:
+    """A summary per layer."""
+    from headscope.cli.inspect_text import LEGEND
+    from headscope.windows.text import visible
+
+    data, texts = result.dataset, result.texts
+    shape = f"{data.sizes['layer']} layers × {data.sizes['head']} heads"
+    show.paragraph(f"{visible(result.model['name'])}: {result.name}, {shape}", style="bold")
+    groups = f", {len(result.groups)} groups" if len(result.groups) > 1 else ""
+    left_out = texts["bad"] + texts["refused"]
+    bad = f", {left_out:,} bad records left out" if left_out else ""
+    show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{groups}{bad}\n")
+    table = result.layer_summary()
+    names = [name for name in COLUMNS if name in table]
+    show.table([COLUMNS[name] for name in names], table[names].itertuples(index=False), text=())
+    show.paragraph("\n" + LEGEND, style="dim")
+    show.paragraph(f"\nThe result is {folder / 'result.nc'}; in Python: headscope.Result.open({str(folder)!r})\n")
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The summary as one object."""
+    found: dict[str, Any] = {"result": str(result.file), "model": result.model["name"], "texts": result.texts}
+    found |= {"settings": result.settings, "stacks": {}}
+    for name in result.stacks:
+        stack = result.stack(name)
+        found["stacks"][name] = {
+            "windows": int(stack.dataset["texts"]),
+            "layers": json.loads(stack.layer_summary().to_json(orient="records")),
+        }
+    return found
+
+
+def _dry_run(model: Any, corpus: Any, options: dict[str, Any], relations: Any, args: Namespace) -> None:
+    from dataclasses import asdict
+
+    from headscope.runs.analyze import checked_survey
+    from headscope.runs.estimate import estimate
+    from headscope.runs.progress import Progress, clock
+    from headscope.runs.settings import make_settings
+
+    settings = make_settings(model, relations=relations, **options)
+    with show.working("looking through the texts and measuring a few batches"):
+        survey = checked_survey(corpus, args.strict, Progress())
+        told = estimate(
+            model, settings, relations, corpus, survey, shard_size=args.shard_size, batch_size=args.batch_size,
+            threads=args.threads, per_text=args.per_text,
+        )  # fmt: skip
+    if args.json:
+        print(json.dumps(asdict(told)))
+        return
+    unknown = "unknown: the texts come from a stream"
+    rows = [
+        ("texts", unknown if told.texts is None else f"{told.texts:,} ({told.bad:,} bad records)"),
+        ("shards", unknown if told.shards is None else f"{told.shards:,} of up to {told.shard_size:,} texts"),
+        ("batches", f"{told.batch} windows, {told.lanes} side by side"),
+        ("speed", f"{told.texts_per_second:.1f} texts per second"),
+        ("time", unknown if told.seconds is None else f"about {clock(told.seconds)}"),
+        ("memory", f"about {told.memory / 1e9:.1f} GB ({told.free_memory / 1e9:.1f} GB are free)"),
+    ]
+    if told.disk is not None and told.disk_working is not None:
+        rows.append(("disk", f"about {told.disk / 1e6:,.0f} MB, {told.disk_working / 1e6:,.0f} MB while it runs"))
+    show.table(["", "what the run would take"], rows, text=(0, 1))
+
+
+def parse_layers(told: str) -> list[int]:
+    """Layers from a list with ranges.
+
+    >>> parse_layers("0,5,10-11")
+    [0, 5, 10, 11]
+    """
+    found: list[int] = []
+    try:
+        for part in told.split(","):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    except ValueError:
+        found = []
+    if not found or len(found) > 10_000:
+        raise HeadscopeError(f"--layers {told}", "give numbers and ranges, for example 0,5,10-11")
+    return found
+
+
+def load_relation(told: str) -> tuple[str, Callable[..., Any]]:
+    """A function of the user's own from a file of theirs, named as FILE.py:FUNCTION."""
+    path, _, name = told.rpartition(":")
+    if not path or not name.isidentifier():
+        raise HeadscopeError(f"--relation {told}", "name a file and a function in it: labels.py:part_of_speech")
+    if not Path(path).is_file():
+        raise HeadscopeError(f"there is no file {path!r}", "check the path of --relation")
+    spec = importlib.util.spec_from_file_location("headscope_relation", path)
+    if spec is None or spec.loader is None:
+        raise HeadscopeError(f"{path!r} is no Python file", "name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's own code may raise anything
+        raise HeadscopeError(f"{path!r} cannot be run: {type(error).__name__}: {brief(error)}", "mend it") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise HeadscopeError(f"{path!r} has no function {name!r}", "check the name")
+    return name, function
