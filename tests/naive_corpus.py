@@ -7,6 +7,7 @@ value projections: neither the tap nor a batch nor padding is involved.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -196,7 +197,7 @@ class Corpus:
         bins = [naive.bin_of(x) for x in level]
         if rank:  # ranks are exact; what rounding may change is which of two like values comes first
             ordered = sorted(zip((matrix[p] for p in places), bins, strict=True))
-            for (low, b), (high, c) in zip(ordered[:-1], ordered[1:], strict=True):
+            for (low, b), (high, c) in pairwise(ordered):
                 self.doubtful[k, h] += b != c and high - low < 1e-6 * abs(largest)
         for (i, j), x, b in zip(places, level, bins, strict=True):
             s["pairs"][k, h, b, j - i - 1, names[i, j]] += 1

@@ -17,8 +17,8 @@ TEXTS = [
     "the",
     "Rain.",
     "Naïve or not, the ferryman rowed on: 3 children, 2 dogs… The dogs barked. Nobody answered the dogs",
-    "The rain fell. The rain fell on the town, and the town slept. Nobody heard the rain fall on the roofs of the town, "
-    "or the wind. In the morning the town was gone.",
+    "The rain fell. The rain fell on the town, and the town slept. Nobody heard the rain fall on the roofs of the "
+    "town, or the wind. In the morning the town was gone.",
     "one two three four five six seven eight",
     "Wait! Wait... Who is there? Who? Nobody, said nobody.",
     "A man, a plan, a canal: a man had a plan for a canal.",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headscope.models.load import load
     from headscope.models.model import Model
     from headscope.result import Result
-    from headscope.runs.analyze import analyze
+    from headscope.runs.analysis import analyze
     from headscope.texts import passages
 
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ _HOMES = {
     "Inspection": "headscope.inspection",
     "Model": "headscope.models.model",
     "Result": "headscope.result",
-    "analyze": "headscope.runs.analyze",
+    "analyze": "headscope.runs.analysis",
     "convert": "headscope.models.convert",
     "load": "headscope.models.load",
     "passages": "headscope.texts",

@@ -115,7 +115,7 @@ def as_json(result: Result) -> dict[str, Any]:
 def _dry_run(model: Any, corpus: Any, options: dict[str, Any], relations: Any, args: Namespace) -> None:
     from dataclasses import asdict
 
-    from headscope.runs.analyze import checked_survey
+    from headscope.runs.analysis import checked_survey
     from headscope.runs.estimate import estimate
     from headscope.runs.progress import Progress, clock
     from headscope.runs.settings import make_settings

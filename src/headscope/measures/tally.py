@@ -25,7 +25,8 @@ STEPS = loops.STEPS
 THRESHOLDS = tuple(k / 20 for k in range(1, STEPS + 1))
 REGIONS = ("inside", "edge", "outside")
 LONGEST_SUMMED = 512  # tokens; the mean matrix of longer windows is not kept
-COMPACT = 1 << 20  # focal tokens noted down before they are counted
+NOTED = 1 << 16  # focal tokens noted down before they are counted
+TOKENS = 1 << 32  # more than any vocabulary has
 
 SUMS = (
     "tokens position_pairs similarity_sum pairs own_pairs head_sums regions attention attention_even attended "
@@ -48,17 +49,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class HeadRows:
-    """What each head of one layer did with each window of a batch; (B, H) unless said otherwise."""
+    """What each head of one layer did with each window of a batch."""
 
-    layer: int
-    given: NDArray[np.float64]  # (B, H, categories)
-    even: NDArray[np.float64]  # (B, categories)
-    high_pairs: NDArray[np.int64]
-    distance: NDArray[np.float64]
-    sentence_share: NDArray[np.float64]
-    repetition_share: NDArray[np.float64]
-    focal_token: NDArray[np.int64]  # -1: none
-    focal_share: NDArray[np.float64]
+    given: NDArray[np.float64]  # (B, H, categories): the mean weight given to the category
+    even: NDArray[np.float64]  # (B, categories): the same for attention spread evenly
+    rows: NDArray[np.float64]  # (B, H, len(loops.ROWS))
+    focal_token: NDArray[np.int64]  # (B, H); -1: none
 
 
 class Tally:
@@ -89,8 +85,8 @@ class Tally:
         self.focal_expected = np.zeros((layers, STEPS))
         self.focal_share = np.zeros((layers, heads, STEPS))
         self.focal_few = counts(layers, heads, STEPS)
-        self._focal: list[NDArray[np.int64]] = []  # layer, head and token of every focal token, noted down
-        self._focal_counts: tuple[NDArray[np.int64], NDArray[np.int64]] = (counts(0, 3), counts(0))
+        self._noted, self._written = counts(NOTED), 0  # layer, head and token of focal tokens, one number each
+        self._focal_counts = (counts(0), counts(0))  # those that are counted already
         parts = min(threads, heads)
         edges = [round(k * heads / parts) for k in range(parts + 1)]
         self._ranges = list(pairwise(edges))
@@ -153,10 +149,7 @@ class Tally:
         tokens = np.take_along_axis(queries.ids, np.maximum(chosen[:, :, self.lowest - 2], 0).astype(np.int64), 1)
         tokens = np.where(chosen[:, :, self.lowest - 2] >= 0, tokens, -1)  # (B, H)
         self._note_focal(k, tokens)
-        named = dict(zip(loops.ROWS, np.moveaxis(rows, -1, 0), strict=True))
-        return HeadRows(
-            layer, given, by_category, named.pop("high_pairs").astype(np.int64), focal_token=tokens, **named
-        )
+        return HeadRows(given, by_category, rows, tokens)
 
     def add(self, other: Tally) -> None:
         """Add what another tally of the same shape counted."""
@@ -177,17 +170,22 @@ class Tally:
         return done + [part.result() for part in waiting]
 
     def _note_focal(self, k: int, tokens: NDArray[np.int64]) -> None:
-        _, head = np.indices(tokens.shape)
-        found = tokens >= 0
-        self._focal.append(np.stack([np.full(int(found.sum()), k), head[found], tokens[found]], axis=1))
-        if sum(map(len, self._focal)) > COMPACT:
-            self._count_focal()
+        """Note down a layer's focal tokens, (B, H), into a place made beforehand: small arrays litter the memory."""
+        head = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
+        codes = ((k * self.shape.heads + head) * TOKENS + tokens)[tokens >= 0]
+        for begin in range(0, len(codes), len(self._noted)):
+            part = codes[begin : begin + len(self._noted)]
+            if self._written + len(part) > len(self._noted):
+                self._count_focal()
+            self._noted[self._written : self._written + len(part)] = part
+            self._written += len(part)
 
     def _count_focal(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How often each layer, head and token was noted, as codes and counts."""
         codes, counts = self._focal_counts
-        noted = np.concatenate([codes, *self._focal])
-        weight = np.concatenate([counts, np.ones(len(noted) - len(codes), dtype=np.int64)])
-        self._focal, self._focal_counts = [], _counted(noted, weight)
+        noted = self._noted[: self._written]
+        self._focal_counts = _counted(np.concatenate([codes, noted]), np.concatenate([counts, np.ones_like(noted)]))
+        self._written = 0
         return self._focal_counts
 
     # ------------------------------------------------------------------ reading
@@ -214,7 +212,8 @@ class Tally:
         for name in ("attention", "attention_even", "attended", "attended_text", "focal_unique", "focal_expected",
                      "focal_share", "focal_few"):  # fmt: skip
             found[name] = getattr(self, name)
-        found["focal_tokens"] = np.column_stack([codes, counts]).reshape(-1, 4)
+        place, token = np.divmod(codes, TOKENS)
+        found["focal_tokens"] = np.column_stack([*np.divmod(place, heads), token, counts])
         return found
 
     def close(self) -> None:
@@ -224,8 +223,8 @@ class Tally:
 
 
 def _counted(codes: NDArray[np.int64], weight: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Equal rows once, with the sum of their weights."""
-    unique, place = np.unique(codes, axis=0, return_inverse=True)
+    """Equal codes once, with the sum of their weights."""
+    unique, place = np.unique(codes, return_inverse=True)
     total = np.zeros(len(unique), dtype=np.int64)
     np.add.at(total, place.reshape(-1), weight)
     return unique, total

@@ -12,10 +12,10 @@ import torch
 
 from headscope.errors import HeadscopeError
 from headscope.result.shards import pack
-from headscope.runs.plan import keep_freed_memory, lanes_and_threads, measured_batch, peak_memory, tally_bytes
+from headscope.runs.plan import lanes_and_threads, measured_batch, peak_memory, tally_bytes
 from headscope.runs.settings import Settings, default_shard_size
 from headscope.runs.tables import tables
-from headscope.runs.worker import Worker
+from headscope.runs.worker import Worker, stack_shapes
 from headscope.texts import Bad, Corpus, Survey
 
 MEASURED = 4  # batches for each lane
@@ -52,21 +52,20 @@ def estimate(
     per_text: bool = False,
 ) -> Estimate:
     """Run a few batches and scale up."""
-    probe = Worker(model, settings, relations)
-    lanes, each = lanes_and_threads(probe.shapes, model.network.device.type, threads or torch.get_num_threads())
+    shapes = stack_shapes(model, settings)
+    lanes, each = lanes_and_threads(shapes, model.network.device.type, threads or torch.get_num_threads())
     first = [r for r in islice(corpus.records(), 256) if not isinstance(r, Bad)]
     if not first:
         raise HeadscopeError(f"there are no texts in {corpus.name}", "check the input")
-    keep_freed_memory()
     batch = batch_size or measured_batch(model, settings, relations, lanes, first[:64])
-    worker = Worker(model, settings, relations, lanes=lanes, threads=each, per_text=per_text)
     before = torch.get_num_threads()
     try:
-        worker.shard(first[: batch * lanes], batch)  # warm: compiled, buffers made
-        taken = first[: batch * lanes * MEASURED]
-        began = time.perf_counter()
-        outcome = worker.shard(taken, batch)
-        passed = time.perf_counter() - began
+        with Worker(model, settings, relations, lanes=lanes, threads=each, per_text=per_text) as worker:
+            worker.shard(first[: batch * lanes], batch)  # warm: compiled, buffers made
+            taken = first[: batch * lanes * MEASURED]
+            began = time.perf_counter()
+            outcome = worker.shard(taken, batch)
+            passed = time.perf_counter() - began
     finally:
         torch.set_num_threads(before)
     size = shard_size or default_shard_size(survey.texts if survey.known else len(first))
@@ -80,7 +79,7 @@ def estimate(
             len(pack({s: {"similarity_sum": v["similarity_sum"]}})) for s, v in sums.items() if "similarity_sum" in v
         )
         # A table of counts fills up with the texts that are counted in it; this is what it takes once it is full.
-        counts = max(len(pack(sums)) - matrix, tally_bytes(worker.shapes) // 8)
+        counts = max(len(pack(sums)) - matrix, tally_bytes(shapes) // 8)
         rows = sum(len(t) for t in tables(outcome, model.tokenizer).values()) / len(taken) * texts if per_text else 0
         working = int(shards * (matrix + counts) + rows)
         disk = int(shards * counts + 2 * matrix + rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import resource
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from headscope.texts import Record
 if TYPE_CHECKING:
     from headscope.models.model import Model
 
-TOKENS = {"cpu": 2048, "other": 32768}  # in a batch, at most: beyond that nothing gets faster
+TOKENS = {"cpu": 1024, "other": 32768}  # in a batch, at most: beyond that nothing gets faster
 SHARE = 0.3  # of free memory that batches may take
 TRIAL = 4  # windows in the batch that is measured
 
@@ -56,21 +55,21 @@ def measured_batch(
     """A batch size that fits: the memory of a small batch of the longest of these texts is measured and scaled up."""
     kind = model.network.device.type
     most = max(1, TOKENS["cpu" if kind == "cpu" else "other"] // settings.window)
-    trial = Worker(model, settings, relations)
     longest = sorted(records, key=lambda record: -len(record.text))[:TRIAL]
     try:
-        if kind == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-            trial.shard(longest, TRIAL)
-            taken = torch.cuda.max_memory_allocated() - before
-            free = torch.cuda.mem_get_info()[0]
-        else:
+        with Worker(model, settings, relations) as trial:
             trial.shard(longest[:1], 1)  # what is made once is not the batch's
-            before = peak_memory()
-            trial.shard(longest, TRIAL)
-            taken = peak_memory() - before
-            free = psutil.virtual_memory().available // lanes
+            if kind == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+                before = torch.cuda.memory_allocated()
+                trial.shard(longest, TRIAL)
+                taken = torch.cuda.max_memory_allocated() - before
+                free = torch.cuda.mem_get_info()[0]
+            else:
+                before = peak_memory()
+                trial.shard(longest, TRIAL)
+                taken = peak_memory() - before
+                free = psutil.virtual_memory().available // lanes
     except OutOfMemoryError as error:
         raise HeadscopeError(
             f"a batch of {TRIAL} windows does not fit into memory", "take a smaller window or name a batch size"
@@ -84,27 +83,3 @@ def peak_memory() -> int:
     """The most memory this process has taken so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def keep_freed_memory() -> None:
-    """Ask the C library not to hand freed memory back at once: every layer needs as much again a moment later.
-
-    Without this a good part of the time goes into fetching zeroed pages. Only glibc has the switch; elsewhere nothing
-    happens.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        trim_threshold, mmap_threshold, arena_max = -1, -3, -8
-        library.mallopt(trim_threshold, 1 << 30)
-        library.mallopt(mmap_threshold, 1 << 30)
-        library.mallopt(arena_max, 1)
-
-
-def release_memory() -> None:
-    """Hand back what was kept."""
-    if sys.platform.startswith("linux"):
-        library = ctypes.CDLL(None)
-        if hasattr(library, "malloc_trim"):
-            library.malloc_trim(0)

@@ -8,53 +8,34 @@ from typing import Any
 import numpy as np
 
 from headscope.runs.worker import Outcome
-from headscope.windows import CATEGORIES
-
-STOP, END = CATEGORIES.index("stop"), CATEGORIES.index("end")
 
 
 def tables(outcome: Outcome, tokenizer: Any) -> dict[str, bytes]:
     """Both tables of a shard as the bytes of Parquet files; `text` numbers the shard's windows from 0."""
     import pyarrow as pa
 
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    stacks: list[str] = []
-    begin = 0
-    for batch in outcome.rows:
-        size = 0
-        for stack, layers in batch.items():
-            for rows in layers:
-                size, heads = rows.high_pairs.shape
-                number = size * heads
-                stacks += [stack] * number
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    focus = rows.given / rows.even[:, None]  # (B, H, categories); no such token: 0 / 0
-                some = rows.high_pairs > 0
-                values = {
-                    "text": np.repeat(np.arange(begin, begin + size), heads),
-                    "layer": np.full(number, rows.layer),
-                    "head": np.tile(np.arange(heads), size),
-                    "stop_focus": focus[..., STOP],
-                    "end_focus": focus[..., END],
-                    "high_pairs": rows.high_pairs,
-                    "distance": np.where(some, rows.distance, np.nan),
-                    "sentence_share": np.where(some, rows.sentence_share, np.nan),
-                    "repetition_share": np.where(some, rows.repetition_share, np.nan),
-                    "focal_id": rows.focal_token,
-                    "focal_share": np.where(some, rows.focal_share, np.nan),
-                }
-                for name, value in values.items():
-                    columns[name].append(np.asarray(value).reshape(-1))
-        begin += size
-    joined = {
-        name: pa.array(np.concatenate(parts).astype(COLUMNS[name]) if parts else np.zeros(0, COLUMNS[name]))
-        for name, parts in columns.items()
-    }
-    ids = joined["focal_id"].to_numpy()
-    unique, place = np.unique(ids, return_inverse=True)
-    words = [None if i < 0 else str(tokenizer.convert_ids_to_tokens(int(i))) for i in unique]
-    joined["focal_token"] = pa.array([words[k] for k in place], pa.string())
-    joined["stack"] = pa.array(stacks, pa.string())
+    parts: list[dict[str, Any]] = []
+    for stack, table in outcome.rows.items():
+        number, layer, head = np.indices(table.focal.shape)
+        values = {name: table.values[..., k].reshape(-1) for k, name in enumerate(table.COLUMNS)}
+        focal = table.focal.reshape(-1)
+        unique, place = np.unique(focal, return_inverse=True)
+        words = [None if i < 0 else str(tokenizer.convert_ids_to_tokens(int(i))) for i in unique]
+        parts.append(
+            {
+                "text": pa.array(number.reshape(-1).astype(np.int64)),
+                "stack": pa.DictionaryArray.from_arrays(np.zeros(focal.size, np.int32), [stack]).cast(pa.string()),
+                "layer": pa.array(np.array(table.layers, dtype=np.int16)[layer.reshape(-1)]),
+                "head": pa.array(head.reshape(-1).astype(np.int16)),
+                **{name: pa.array(values[name], from_pandas=True) for name in values if name != "high_pairs"},
+                "high_pairs": pa.array(values["high_pairs"].astype(np.int32)),
+                "focal_id": pa.array(focal),
+                "focal_token": pa.DictionaryArray.from_arrays(
+                    place.reshape(-1).astype(np.int32), pa.array(words, pa.string())
+                ).cast(pa.string()),
+            }
+        )
+    heads_table = pa.concat_tables([pa.table(part) for part in parts])
     shown = outcome.shown
     texts = {
         "text": pa.array(np.arange(len(shown), dtype=np.int64)),
@@ -65,22 +46,7 @@ def tables(outcome: Outcome, tokenizer: Any) -> dict[str, bytes]:
         "sentences": pa.array([each.window.sentences for each in shown], pa.int32()),
         "content": pa.array([_content(each.window) for each in shown], pa.string()),
     }
-    return {"heads.parquet": _bytes(pa.table(joined)), "texts.parquet": _bytes(pa.table(texts))}
-
-
-COLUMNS: dict[str, Any] = {
-    "text": np.int64,
-    "layer": np.int16,
-    "head": np.int16,
-    "stop_focus": np.float32,
-    "end_focus": np.float32,
-    "high_pairs": np.int32,
-    "distance": np.float32,
-    "sentence_share": np.float32,
-    "repetition_share": np.float32,
-    "focal_id": np.int32,
-    "focal_share": np.float32,
-}
+    return {"heads.parquet": _bytes(heads_table), "texts.parquet": _bytes(pa.table(texts))}
 
 
 def _content(window: Any) -> str:

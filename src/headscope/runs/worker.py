@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError, brief
 from headscope.measures.described import Described, Labels, describe
+from headscope.measures.loops import ROWS
 from headscope.measures.similarity import first_high_bin
 from headscope.measures.tally import HeadRows, Shape, Tally, even_of_batch
 from headscope.models.forward import collate, forward, pad_token, start_token
@@ -20,6 +21,7 @@ from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads, tap
 from headscope.texts import Record
 from headscope.windows import Window, corpus_windows, shifted_window
+from headscope.windows.window import END, STOP
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -38,6 +40,28 @@ class Shown:
     window: Window
 
 
+class RowTable:
+    """What each head of a stack did with each window of a shard: W windows, L layers, H heads."""
+
+    COLUMNS = ("stop_focus", "end_focus", *ROWS)
+
+    def __init__(self, windows: int, layers: tuple[int, ...], heads: int) -> None:
+        self.layers = layers
+        self.values = np.full((windows, len(layers), heads, len(self.COLUMNS)), np.nan, dtype=np.float32)
+        self.focal = np.full((windows, len(layers), heads), -1, dtype=np.int32)
+
+    def put(self, begin: int, layer: int, found: HeadRows) -> None:
+        """Write down one layer of a batch whose first window has the number `begin`."""
+        k, where = self.layers.index(layer), slice(begin, begin + len(found.rows))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            focus = found.given / found.even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
+        self.values[where, k, :, :2] = focus[..., [STOP, END]]
+        self.values[where, k, :, 2:] = found.rows
+        none = found.rows[..., :1] == 0
+        self.values[where, k, :, 3:] = np.where(none, np.nan, self.values[where, k, :, 3:])
+        self.focal[where, k] = found.focal_token
+
+
 @dataclass(slots=True)
 class Outcome:
     """What a shard came to: the sums of each stack, the windows in the order they were run, rows per head."""
@@ -45,7 +69,7 @@ class Outcome:
     tallies: dict[str, Tally]
     shown: list[Shown] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  # texts that no window could be made of
-    rows: list[dict[str, list[HeadRows]]] = field(default_factory=list)  # for each batch and stack: its layers
+    rows: dict[str, RowTable] = field(default_factory=dict)  # of each stack, where rows per text are kept
 
 
 class Worker:
@@ -68,12 +92,14 @@ class Worker:
         self.model, self.settings, self.relations = model, settings, relations
         self.lanes, self.threads, self.per_text = lanes, threads, per_text  # threads: of each lane
         self.paired = "encoder" in model.stacks and len(model.stacks) > 1  # an encoder with a decoder
-        self.shapes: dict[str, Shape] = {}
-        for stack in model.stacks.values():
-            layers = range(stack.layers) if settings.layers is None else settings.layers
-            kept = tuple(layer for layer in layers if layer < stack.layers)
-            own = tuple(name for name, _ in settings.relations)
-            self.shapes[stack.name] = Shape(kept, stack.heads, settings.window, own, cross=stack.name == "cross")
+        self.shapes = stack_shapes(model, settings)
+        self._pool = ThreadPoolExecutor(lanes)  # kept from shard to shard, and with it the memory that threads hold
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown()
 
     def tallies(self) -> dict[str, Tally]:
         """An empty tally for each stack."""
@@ -108,41 +134,52 @@ class Worker:
             outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
         outcome.shown.sort(key=lambda shown: len(shown.window))  # stable: like lengths go together
         size = min(batch, max(1, -(-len(outcome.shown) // self.lanes)))  # a small shard leaves no lane idle
-        groups = list(enumerate(batches(outcome.shown, size)))
-        lanes = [Lane(self, tell or (lambda windows: None)) for _ in range(max(1, min(self.lanes, len(groups))))]
-        with ThreadPoolExecutor(len(lanes)) as pool:
-            waiting = [pool.submit(lane.run, groups[k :: len(lanes)], lanes) for k, lane in enumerate(lanes)]
-            try:
-                for done in waiting:
-                    done.result()
-            except BaseException:  # Ctrl-C, for one: the lanes end with the batch they are at
-                for lane in lanes:
-                    lane.stopped = True
-                raise
+        groups = [(begin, outcome.shown[begin : begin + size]) for begin in range(0, len(outcome.shown), size)]
+        if self.per_text:
+            windows = len(outcome.shown)
+            outcome.rows = {name: RowTable(windows, s.layers, s.heads) for name, s in self.shapes.items()}
+        number = max(1, min(self.lanes, len(groups)))
+        lanes = [Lane(self, outcome.rows, tell or (lambda windows: None)) for _ in range(number)]
+        waiting = [self._pool.submit(lane.run, groups[k :: len(lanes)], lanes) for k, lane in enumerate(lanes)]
+        try:
+            for done in waiting:
+                done.result()
+        except BaseException:  # Ctrl-C, for one: the lanes end with the batch they are at
+            for lane in lanes:
+                lane.stopped = True
+            wait(waiting)
+            raise
         for lane in lanes:
             for name, tally in lane.tallies.items():
                 if name in outcome.tallies:
                     outcome.tallies[name].add(tally)
                 else:
                     outcome.tallies[name] = tally
-        rows = {number: found for lane in lanes for number, found in lane.rows.items()}
-        outcome.rows = [rows[number] for number in sorted(rows)]
         return outcome
+
+
+def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
+    """The shape of each stack's sums under these settings."""
+    found = {}
+    own = tuple(name for name, _ in settings.relations)
+    for stack in model.stacks.values():
+        layers = range(stack.layers) if settings.layers is None else settings.layers
+        kept = tuple(layer for layer in layers if layer < stack.layers)
+        found[stack.name] = Shape(kept, stack.heads, settings.window, own, cross=stack.name == "cross")
+    return found
 
 
 class Lane:
     """One thread's way through its share of a shard's batches."""
 
-    def __init__(self, worker: Worker, tell: Callable[[int], None]) -> None:
-        self.worker, self.tell = worker, tell
+    def __init__(self, worker: Worker, rows: dict[str, RowTable], tell: Callable[[int], None]) -> None:
+        self.worker, self.rows, self.tell = worker, rows, tell
         self.tallies = worker.tallies()
-        self.rows: dict[int, dict[str, list[HeadRows]]] = {}  # by number of the batch
         self.stopped = False
         self._buffer = torch.empty(0)
-        self._windows: list[Window] = []
+        self._begin, self._windows = 0, list[Window]()  # the batch at hand, and the number of its first window
         self._sides: dict[str, tuple[Described, Described]] = {}
         self._even: dict[str, tuple[torch.Tensor | None, NDArray[np.float64]]] = {}
-        self._found: dict[str, list[HeadRows]] = {}
 
     def run(self, groups: Sequence[tuple[int, Sequence[Shown]]], lanes: Sequence[Lane]) -> None:
         """Take the batches through the model one after the other; an error in one lane stops all."""
@@ -160,12 +197,11 @@ class Lane:
                 causal=model.stack().causal,
                 layers=self.worker.settings.layers,
             ):
-                for number, group in groups:
+                for begin, group in groups:
                     if self.stopped:
                         return
+                    self._begin = begin
                     self._batch([shown.window for shown in group])
-                    if self.worker.per_text:
-                        self.rows[number] = self._found
                     self.tell(len(group))
         except BaseException:
             for lane in lanes:
@@ -184,7 +220,7 @@ class Lane:
             said = self._describe([shifted_window(window, start, model.tokenizer) for window in windows])
         self._windows = windows
         self._sides = {"encoder": (read, read), "decoder": (said, said), "cross": (said, read)}
-        self._even, self._found = {}, {name: [] for name in self.tallies}
+        self._even = {}
         for name, tally in self.tallies.items():
             tally.add_windows(*self._sides[name])
         batch = collate([window.ids.tolist() for window in windows], pad_token(config), model.network.device)
@@ -221,8 +257,8 @@ class Lane:
                 f"batch with the text that begins {self._windows[0].texts[0][:60]!r}",
                 'run it in "float32"' if settings.dtype != "float32" else "check the model's weights",
             )
-        if self.worker.per_text:
-            self._found[heads.stack].append(added)
+        if self.rows:
+            self.rows[heads.stack].put(self._begin, heads.layer, added)
 
     def _describe(self, windows: list[Window]) -> Described:
         settings = self.worker.settings
@@ -241,12 +277,6 @@ class Lane:
         if self._buffer.shape != shape:
             self._buffer = torch.empty(shape)
         return torch.matmul(outputs, outputs.transpose(-1, -2), out=self._buffer).numpy()
-
-
-def batches(shown: Sequence[Shown], size: int) -> Iterator[Sequence[Shown]]:
-    """Cut a shard's windows, ordered by length, into batches."""
-    for begin in range(0, len(shown), size):
-        yield shown[begin : begin + size]
 
 
 def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:

@@ -16,6 +16,7 @@ import torch
 
 from headscope.errors import HeadscopeError
 from headscope.measures.described import Labels
+from headscope.measures.tally import Shape
 from headscope.result.core import FILE, Result, temporary_result
 from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
@@ -24,11 +25,11 @@ from headscope.result.shards import pack
 from headscope.runs.deal import BadRecords, Shard, deal, peek
 from headscope.runs.fingerprint import model_fingerprint, versions
 from headscope.runs.folder import FolderShards, RunFolder, guarded, hash_of_file
-from headscope.runs.plan import keep_freed_memory, lanes_and_threads, measured_batch, release_memory
+from headscope.runs.plan import lanes_and_threads, measured_batch
 from headscope.runs.progress import Progress, choose
 from headscope.runs.settings import Plan, Settings, default_shard_size, differences, make_settings
 from headscope.runs.tables import tables
-from headscope.runs.worker import OutOfMemoryError, Worker
+from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
 from headscope.texts import Corpus, Survey, open_texts
 
 if TYPE_CHECKING:
@@ -188,8 +189,8 @@ class _Run:
         before = self.folder.read()
         device = self.model.network.device.type
         if before is None:
-            worker = Worker(self.model, self.settings, self.relations)
-            lanes, each = lanes_and_threads(worker.shapes, device, threads or torch.get_num_threads())
+            shapes = stack_shapes(self.model, self.settings)
+            lanes, each = lanes_and_threads(shapes, device, threads or torch.get_num_threads())
             self.plan = Plan(shard_size or suited, lanes, each, device, [], per_text)
             self.plan.batches = [[0, batch_size or self._measure(lanes)]]
             self.told = wanted | {"plan": asdict(self.plan), "versions": versions(), "finished": False}
@@ -261,22 +262,23 @@ class _Run:
             self.folder.clear()
             return
         plan = self.plan
-        worker = Worker(
-            self.model, self.settings, self.relations, lanes=plan.lanes, threads=plan.threads, per_text=plan.per_text
-        )
         groups = self.survey.groups.values()
         shards = sum(-(-number // plan.shard_size) for number in groups) if self.survey.known else None
         self.shown.start(self.survey.texts if self.survey.known else None, shards)
         before = torch.get_num_threads()
-        keep_freed_memory()
         try:
-            with stopping(self.shown) as stop:
+            with self._worker() as worker, stopping(self.shown) as stop:
                 abouts = [self._shard(worker, shard, stop) for shard in deal(self.records, plan.shard_size, self.bad)]
         finally:
             torch.set_num_threads(before)
         _check_bad(len(abouts), self.bad.number, self.bad.first, self.strict, self.corpus.name)
-        self._finish(abouts, worker)
-        release_memory()
+        self._finish(abouts, worker.shapes)
+
+    def _worker(self) -> Worker:
+        plan, settings = self.plan, self.settings
+        return Worker(
+            self.model, settings, self.relations, lanes=plan.lanes, threads=plan.threads, per_text=plan.per_text
+        )
 
     def _shard(self, worker: Worker, shard: Shard, stop: Callable[[], bool]) -> dict[str, Any]:
         about = self.folder.done(shard.number)
@@ -328,7 +330,7 @@ class _Run:
 
     # ------------------------------------------------------------------ after
 
-    def _finish(self, abouts: list[dict[str, Any]], worker: Worker) -> None:
+    def _finish(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> None:
         folder, path = self.folder, self.folder.path
         refused = [line for about in abouts for line in about["refused"]]
         if not sum(about["windows"] for about in abouts):
@@ -357,7 +359,7 @@ class _Run:
             return [str(tokenizer.convert_ids_to_tokens(int(i))).replace("\x00", "␀") for i in ids]
 
         with guarded(path / FILE, "be written"):
-            write_result(path / FILE, [FolderShards(folder, abouts)], worker.shapes, header, words)
+            write_result(path / FILE, [FolderShards(folder, abouts)], shapes, header, words)
             files = [FILE]
             if self.plan.per_text:
                 numbers = range(len(abouts))

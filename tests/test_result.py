@@ -1,0 +1,239 @@
+"""Results: plain xarray files that add up, choose groups, refuse what does not belong together, and show examples."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5netcdf
+import numpy as np
+import pandas as pd
+import pytest
+
+import headscope
+from headscope.errors import HeadscopeError
+from headscope.findings import derived
+from headscope.result import schema
+
+Tiny = Callable[[str], headscope.Model]
+TEXTS = [(p["id"], p["text"][:160], p["group"]) for p in headscope.passages() if p["group"] in ("news", "law", "story")]
+
+
+def run(model: Any, texts: Any, **options: Any) -> headscope.Result:
+    return headscope.analyze(model, texts, **({"progress": False, "threads": 2, "batch_size": 1} | options))
+
+
+@pytest.fixture(scope="module")
+def result(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> headscope.Result:
+    return run(tiny("t5"), TEXTS, out=tmp_path_factory.mktemp("result") / "run", shard_size=3, per_text=True)
+
+
+def test_the_file_opens_where_headscope_is_not_installed(result: headscope.Result) -> None:
+    script = (
+        "import sys\nsys.modules['headscope'] = None\nimport xarray, json\n"
+        "for group in (None, 'decoder', 'cross', 'shards', 'cross/shards'):\n"
+        "    with xarray.open_dataset(sys.argv[1], group=group) as d:\n"
+        "        print(json.dumps({v: [list(d[v].dims), d[v].attrs.get('description', '')] for v in d.variables}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, result.file], capture_output=True, text=True, check=True)
+    top, decoder, cross, shards, cross_shards = (json.loads(line) for line in done.stdout.splitlines())
+    for name, about in schema.VARIABLES.items():
+        assert top[name] == [list(about.dims), about.meaning]
+        assert decoder[name] == top[name]
+        if name not in schema.ONLY_TOTAL and name != "attention_even":
+            assert shards[name] == [["shard", *about.dims], about.meaning]
+    assert set(top) - set(cross) == {"attention_correlation", "region_sum", "region_pairs", "region"}
+    assert "region_sum" not in cross_shards
+    assert all(meaning for _, meaning in top.values())
+
+
+def test_what_a_result_says_of_itself(result: headscope.Result) -> None:
+    assert result.settings["window"] == 128
+    assert result.model["stacks"]["cross"]["layers"] == 2
+    assert result.texts["texts"] == len(TEXTS)
+    assert json.loads(result.attrs["versions"])["torch"]
+    assert repr(result).startswith(f"Result: {len(TEXTS)} windows with ")
+    assert "encoder 3 layers × 4 heads, 9 shards, groups news, story, law" in repr(result)
+    with pytest.raises(HeadscopeError, match="no stack 'middle'"):
+        result.stack("middle")
+
+
+def test_shards_add_up_to_the_totals(result: headscope.Result) -> None:
+    for stack in result.stacks:
+        one = result.stack(stack)
+        for name in one.shards.data_vars:
+            if name in ("group", "texts_hash", "attention_even"):
+                continue
+            total = one.shards[name].values.astype(one.dataset[name].dtype).sum(0)
+            np.testing.assert_allclose(total, one.dataset[name].values, rtol=1e-12, err_msg=name)
+
+
+def test_a_group_is_what_a_run_of_its_texts_alone_gives(result: headscope.Result, tiny: Tiny) -> None:
+    chosen = result.select("law")
+    alone = run(tiny("t5"), [t for t in TEXTS if t[2] == "law"], shard_size=3)
+    for stack in result.stacks:
+        one, other = chosen.stack(stack).dataset, alone.stack(stack).dataset
+        for name in one.variables:
+            np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
+    assert chosen.groups == ["law"]
+    with pytest.raises(HeadscopeError, match="no group 'poem'"):
+        result.select("poem")
+
+
+def test_results_add_and_keep_groups_apart(result: headscope.Result) -> None:
+    parts = [result.select(group) for group in result.groups]
+    again = parts[0] + parts[1] + parts[2]
+    assert again.groups == result.groups
+    for stack in result.stacks:
+        one, other = again.stack(stack).dataset, result.stack(stack).dataset
+        for name in other.data_vars:
+            if one[name].dtype.kind not in "iuf":
+                assert one[name].values.tolist() == other[name].values.tolist()
+            else:
+                np.testing.assert_allclose(one[name].values, other[name].values, rtol=1e-12, atol=1e-12, err_msg=name)
+    one = again.select("law").dataset.similarity_sum.values
+    np.testing.assert_array_equal(one, result.select("law").dataset.similarity_sum.values)
+    with pytest.warns(UserWarning, match="share texts"):
+        twice = result + result
+    assert int(twice.dataset.texts) == 2 * int(result.dataset.texts)
+
+
+def test_results_that_differ_do_not_add(result: headscope.Result, tiny: Tiny) -> None:
+    with pytest.raises(HeadscopeError, match=r"tau: 0.5, and 0.6"):
+        result + run(tiny("t5"), TEXTS[:3], tau=0.6)
+    with pytest.raises(HeadscopeError, match="model: "):
+        result + run(tiny("gpt2"), TEXTS[:3])
+    with pytest.raises(TypeError):
+        result + 1  # type: ignore[operator]
+
+
+def test_saving_and_opening(result: headscope.Result, tmp_path: Path) -> None:
+    copy = result.select("news").save(tmp_path / "news.nc")
+    opened = headscope.Result.open(copy)
+    assert int(opened.dataset.texts) == 8
+    for wrong, said in ((tmp_path, "holds no result"), (tmp_path / "no.nc", "no file")):
+        with pytest.raises(HeadscopeError, match=said):
+            headscope.Result.open(wrong)
+    with pytest.raises(HeadscopeError, match=r"end the name in \.nc"):
+        result.save(tmp_path / "a.txt")
+    (tmp_path / "noise.nc").write_bytes(b"noise")
+    with pytest.raises(HeadscopeError, match="cannot be read"):
+        headscope.Result.open(tmp_path / "noise.nc")
+    pd.DataFrame({"x": [1]}).to_xarray().to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(HeadscopeError, match="is no result of headscope analyze"):
+        headscope.Result.open(tmp_path / "other.nc")
+
+
+@pytest.mark.parametrize(("version", "said"), [(0, "an older schema, 0"), (99, "a newer schema, 99")])
+def test_files_of_another_schema_are_refused_by_name(
+    result: headscope.Result, tmp_path: Path, version: int, said: str
+) -> None:
+    copy = result.save(tmp_path / "old.nc")
+    with h5netcdf.File(copy, "a") as file:
+        file.attrs["schema"] = version
+    with pytest.raises(HeadscopeError, match=f"is of {said}; this headscope reads {schema.VERSION}"):
+        headscope.Result.open(copy)
+
+
+def test_layers_and_heads_in_tables(embedded: headscope.Model) -> None:
+    texts = [p["text"] for p in headscope.passages()[:3]]
+    result = run(embedded, texts)
+    layers, heads = result.layer_summary(), result.summary()
+    assert len(layers) == 12
+    assert len(heads) == 144
+    one = embedded.inspect(texts[0])
+    alone = run(embedded, texts[:1])
+    pd.testing.assert_frame_equal(
+        alone.summary().drop(columns=["focal_token", "focal_windows", "flat"]).astype(float),
+        one.summary()[alone.summary().columns.drop(["focal_token", "focal_windows", "flat"])].astype(float),
+        rtol=1e-4, check_names=False,
+    )  # fmt: skip
+    own = one.layer_summary()
+    for column in ("stop_focus", "distance", "sentence_preference", "likeness", "focal_unique", "focal_expected"):
+        np.testing.assert_allclose(alone.layer_summary()[column], own[column], rtol=1e-4)
+
+
+def test_rows_per_text_are_those_of_an_inspection(tiny: Tiny, tmp_path: Path) -> None:
+    model = tiny("distilbert")
+    run(model, TEXTS, out=tmp_path / "run", per_text=True, batch_size=3, shard_size=4)
+    heads, texts = (pd.read_parquet(tmp_path / "run" / name) for name in ("heads.parquet", "texts.parquet"))
+    assert len(heads) == len(TEXTS) * 12
+    assert len(texts) == len(TEXTS)
+    assert sorted(texts["id"]) == sorted(t[0] for t in TEXTS)
+    for row in texts.itertuples():
+        text = next(t[1] for t in TEXTS if t[0] == row.id)
+        assert row.content == text
+        seen = model.inspect(text).summary()
+        mine = heads[heads["text"] == row.text].reset_index(drop=True)
+        for column in ("stop_focus", "end_focus", "focal_share"):
+            np.testing.assert_allclose(mine[column], seen[column], rtol=1e-4, err_msg=column)
+        np.testing.assert_array_equal(mine["high_pairs"], seen["high_pairs"])
+        for layer, head in ((0, 1), (2, 3)):
+            pairs = model.inspect(text).high_pairs(layer, head)
+            own = mine[(mine["layer"] == layer) & (mine["head"] == head)].iloc[0]
+            assert own["distance"] == pytest.approx(pairs.distance.mean(), rel=1e-5)
+            assert own["sentence_share"] == pytest.approx(pairs.relation.isin(["sentence", "both"]).mean(), rel=1e-5)
+            assert own["repetition_share"] == pytest.approx(pairs.relation.isin(["repeated", "both"]).mean(), rel=1e-5)
+
+
+def test_examples_show_a_head_at_its_most(result: headscope.Result) -> None:
+    shown = result.stack("decoder").examples(1, 2, "distance", k=4)
+    assert len(shown) == 4
+    assert shown["distance"].is_monotonic_decreasing
+    assert (shown["high_pairs"] >= 10).all()
+    table = pd.read_parquet(result.file.parent / "heads.parquet")
+    own = table[
+        (table["stack"] == "decoder") & (table["layer"] == 1) & (table["head"] == 2) & (table["high_pairs"] >= 10)
+    ]
+    assert shown["distance"].iloc[0] == own["distance"].max()
+    assert shown["text"].iloc[0] in {t[1] for t in TEXTS}
+    low = result.examples(0, 0, "stop_focus", k=2, lowest=True)
+    assert low["stop_focus"].is_monotonic_increasing
+    for wrong, said in (((9, 0, "distance"), "no head 0 in layer 9"), ((0, 0, "beauty"), "no score 'beauty'")):
+        with pytest.raises(HeadscopeError, match=said):
+            result.examples(*wrong)
+    with pytest.raises(HeadscopeError, match="--per-text"):
+        result.select("law").examples(0, 0, "distance")
+
+
+def test_a_relation_of_ones_own(tiny: Tiny) -> None:
+    """Pairs of tokens that begin with the same letter, counted here once more by hand."""
+
+    def initial(window: Any) -> list[str | None]:
+        return [None if special else label.strip("␣Ġ ")[:1].lower() or None
+                for label, special in zip(window.labels, window.special, strict=True)]  # fmt: skip
+
+    model = tiny("gpt2")
+    texts = [t[1] for t in TEXTS[:5]]
+    result = run(model, texts, relations={"initial": initial}, batch_size=2)
+    pairs, own = result.dataset.pairs, result.dataset.pairs_initial
+    assert own.dims == pairs.dims
+    assert (own <= pairs).all()
+    expected = np.zeros(own.shape, dtype=int)
+    relation = list(result.dataset.relation.values)
+    for text in texts:
+        seen = model.inspect(text)
+        letters = initial(seen.window)
+        for layer in range(3):
+            for head in range(4):
+                for row in seen.high_pairs(layer, head, 0.05).itertuples():
+                    if letters[row.i] is not None and letters[row.i] == letters[row.j]:
+                        level = min(int(np.floor(row.level * 20 + 1e-9)) + 1, 20)
+                        expected[layer, head, level, row.distance - 1, relation.index(row.relation)] += 1
+    high = slice(2, None)
+    assert np.abs(own.values[:, :, high] - expected[:, :, high]).sum() <= 2
+    table = result.summary()
+    assert "initial_preference" in table
+    again = derived.own_preference(own.values.astype(float), pairs.values.astype(float)).reshape(-1)
+    np.testing.assert_array_equal(table["initial_preference"], again)
+    everything = run(model, texts, relations={"every": lambda window: [1] * len(window)})
+    assert (everything.dataset.pairs_every == everything.dataset.pairs).all()
+    for wrong in (lambda window: [1], lambda window: "abc", lambda window: 3):
+        with pytest.raises(HeadscopeError, match="one label for each token"):
+            run(model, texts, relations={"wrong": wrong})
+    with pytest.raises(HeadscopeError, match="no name for a relation"):
+        run(model, texts, relations={"Not A Name": initial})

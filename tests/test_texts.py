@@ -1,0 +1,276 @@
+"""Collections of texts: every kind of file, compressed or not, streams, samples, and what is no text."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import lzma
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headscope.errors import HeadscopeError
+from headscope.texts import Bad, Corpus, Record, check_text, open_texts
+from headscope.texts.corpus import MOST_GROUPS, open_paths
+from headscope.texts.readers import LONGEST_LINE
+
+ROWS = [
+    {"id": "a", "text": "It rains.\nIt pours.", "group": "wet"},
+    {"id": "b", "text": "Die Straße, „naß“; a \"quoted\" word.", "group": "wet"},
+    {"id": "c", "text": "日本語の文。", "group": "dry"},
+]  # fmt: skip
+
+
+def zstd(data: bytes) -> bytes:
+    return pa.Codec("zstd").compress(data).to_pybytes()
+
+
+PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd}
+
+
+def jsonl() -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS).encode()
+
+
+def comma(delimiter: str) -> bytes:
+    held = io.StringIO()
+    writer = csv.DictWriter(held, ["id", "text", "group"], delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(ROWS)
+    return held.getvalue().encode()
+
+
+def good(corpus: Corpus) -> list[Record]:
+    return [record for record in corpus.records() if isinstance(record, Record)]
+
+
+def bad(corpus: Corpus) -> list[Bad]:
+    return [record for record in corpus.records() if isinstance(record, Bad)]
+
+
+@pytest.mark.parametrize("packed", PACK)
+@pytest.mark.parametrize("kind", ["jsonl", "ndjson", "csv", "tsv"])
+def test_tables_of_texts(kind: str, packed: str, tmp_path: Path) -> None:
+    content = jsonl() if kind.endswith("json") or kind == "jsonl" else comma("\t" if kind == "tsv" else ",")
+    file = tmp_path / f"texts.{kind}{packed}"
+    file.write_bytes(PACK[packed](content))
+    found = good(open_texts(file, group_field="group"))
+    assert [(r.id, r.text, r.group) for r in found] == [(r["id"], r["text"], r["group"]) for r in ROWS]
+    assert {r.group for r in good(open_texts(str(file)))} == {""}
+
+
+def test_parquet(tmp_path: Path) -> None:
+    file = tmp_path / "texts.parquet"
+    pq.write_table(pa.Table.from_pylist([*ROWS, {"id": "d", "text": None, "group": "dry"}]), file)
+    corpus = open_texts(file, group_field="group")
+    assert [(r.id, r.text, r.group) for r in good(corpus)] == [(r["id"], r["text"], r["group"]) for r in ROWS]
+    assert str(bad(corpus)[0]) == "texts.parquet:row 4: the text is no string but missing"
+    with pytest.raises(HeadscopeError, match=r"no column 'body'.*--text-field: id, text, group"):
+        good(open_texts(file, text_field="body"))
+
+
+PLAIN = "\ufeffOne. Two.\nThree.\n\n\nFour\r\nfive.\n"
+
+
+@pytest.mark.parametrize(
+    ("split", "expected"),
+    [
+        ("line", ["One. Two.", "Three.", "Four", "five."]),
+        ("paragraph", ["One. Two.\nThree.", "Four\r\nfive."]),
+        ("file", ["One. Two.\nThree.\n\n\nFour\r\nfive."]),
+    ],
+)
+@pytest.mark.parametrize("packed", PACK)
+def test_plain_text(split: str, expected: list[str], packed: str, tmp_path: Path) -> None:
+    file = tmp_path / f"a.txt{packed}"
+    file.write_bytes(PACK[packed](PLAIN.encode()))
+    assert [r.text for r in good(open_texts(file, split=split))] == expected
+
+
+def test_folders_and_patterns_are_read_in_order(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", "sub/c.jsonl", "sub/.hidden/d.txt", "picture.png"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text('{"text": "From c."}' if name.endswith("jsonl") else f"From {name}.")
+    assert [r.text for r in good(open_texts(tmp_path))] == ["From a.txt.", "From b.txt.", "From c."]
+    assert [r.text for r in good(open_texts(str(tmp_path / "*.txt")))] == ["From a.txt.", "From b.txt."]
+    both = open_paths([str(tmp_path / "b.txt"), str(tmp_path / "sub")])
+    assert [r.text for r in good(both)] == ["From b.txt.", "From c."]
+    for wrong in (str(tmp_path / "*.nothing"), str(tmp_path / "nowhere")):
+        with pytest.raises(HeadscopeError, match=r"no file"):
+            open_texts(wrong)
+    with pytest.raises(HeadscopeError, match="of no known kind"):
+        good(open_texts(tmp_path / "picture.png"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(HeadscopeError, match="holds no texts"):
+        open_texts(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("packed", PACK)
+def test_standard_input(packed: str) -> None:
+    script = (
+        "from headscope.texts import open_texts\n"
+        "for r in open_texts('-', format='jsonl', group_field='group').records(): print(r.id, r.group)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=PACK[packed](jsonl()), capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["a", "wet", "b", "wet", "c", "dry"]
+
+
+def test_a_stream_is_read_no_further_than_needed() -> None:
+    read = []
+
+    def endless() -> Any:
+        for number in count():
+            read.append(number)
+            yield f"Text number {number}."
+
+    assert len(good(open_texts(endless(), limit=5))) == 5
+    assert len(read) == 5
+
+
+def test_a_huge_line_is_bad_and_not_held(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl.gz"
+    with gzip.open(file, "wb", compresslevel=1) as out:
+        out.write(b'{"text": "Before."}\n')
+        for _ in range(4 * (LONGEST_LINE >> 20)):
+            out.write(b"x" * (1 << 20))
+        out.write(b'\n{"text": "After."}\n')
+    corpus = open_texts(file)
+    assert [r.text for r in good(corpus)] == ["Before.", "After."]
+    assert "more than 16 MB" in bad(corpus)[0].why
+
+
+def test_bad_records_are_told_by_place_and_reason(tmp_path: Path) -> None:
+    lines = [
+        b'{"text": "Fine."}',
+        b"not json",
+        b'{"body": "x"}',
+        b'{"text": 7}',
+        b'{"text": ""}',
+        b'{"text": "a\\u0000b"}',
+        b"[1, 2]",
+        b'{"text": "\xff"}',
+        b"[" * 100_000,
+        b'{"text": "' + b"word " * 30_000 + b'"}',
+        b'"A string is a text too."',
+        b'{"text": "half \\ud800"}',
+    ]
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    corpus = open_texts(file)
+    assert [r.text for r in good(corpus)] == ["Fine.", "A string is a text too."]
+    reasons = [str(b) for b in bad(corpus)]
+    assert [reason.split(": ")[0] for reason in reasons] == [f"a.jsonl:{n}" for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12)]
+    for reason, word in zip(
+        reasons,
+        ["no JSON", "no field 'text' (it has: body)", "no string but int", "empty", "control character", "holds list",
+         "not UTF-8", "no JSON", "150,000 characters", "half a character"], strict=True,
+    ):  # fmt: skip
+        assert word in reason
+    survey = corpus.survey()
+    assert (survey.texts, survey.bad, len(survey.first_bad)) == (2, 10, 5)
+
+
+def test_damaged_archives_say_so(tmp_path: Path) -> None:
+    whole = "".join(f'{{"text": "Text number {n} of many."}}\n' for n in range(5000)).encode()
+    for suffix, pack in PACK.items():
+        if not suffix:
+            continue
+        file = tmp_path / f"a.jsonl{suffix}"
+        file.write_bytes(pack(whole)[:-20])
+        with pytest.raises(HeadscopeError, match=r"damaged|cannot be read"):
+            good(open_texts(file))
+    broken = tmp_path / "a.parquet"
+    broken.write_bytes(b"PAR1 nothing of the kind")
+    with pytest.raises(HeadscopeError, match="damaged or no Parquet"):
+        good(open_texts(broken))
+
+
+def test_what_python_may_hand_over() -> None:
+    items = ["One.", ("b", "Two."), ("c", "Three.", "x"), {"id": 4, "text": "Four."}, Record("e", "Five."), b"no", 3,
+             None, ("too", "many", "things", "here"), {"text": None}]  # fmt: skip
+    corpus = open_texts(items)
+    assert [(r.id, r.text, r.group) for r in good(corpus)] == [
+        ("item 0", "One.", ""), ("b", "Two.", ""), ("c", "Three.", "x"), ("4", "Four.", ""), ("e", "Five.", ""),
+    ]  # fmt: skip
+    assert len(bad(corpus)) == 5
+    with pytest.raises(HeadscopeError, match="no collection"):
+        open_texts(7)
+
+
+def test_samples_are_seeded_fair_and_in_order() -> None:
+    texts = [f"Text {n}." for n in range(40)]
+    first = [r.text for r in good(open_texts(texts, sample=10, seed=3))]
+    assert first == [r.text for r in good(open_texts(texts, sample=10, seed=3))]
+    assert first == [r.text for r in good(open_texts(iter(texts), sample=10, seed=3))]  # a stream gives the same
+    assert first == sorted(first, key=texts.index)
+    assert len(first) == len(set(first)) == 10
+    assert len(good(open_texts(texts, sample=100))) == 40
+    drawn = Counter(r.text for seed in range(400) for r in good(open_texts(texts, sample=10, seed=seed)))
+    assert all(60 <= drawn[text] <= 140 for text in texts)  # 100 expected, standard deviation 8.7
+    assert len(good(open_texts(texts, limit=20, sample=15))) == 15
+    assert all(texts.index(r.text) < 20 for r in good(open_texts(texts, limit=20, sample=15)))
+
+
+def test_the_fingerprint_is_of_texts_and_groups() -> None:
+    one = open_texts([("a", "One.", "x"), ("b", "Two.", "x")]).survey().fingerprint
+    assert one == open_texts([("c", "One.", "x"), ("d", "Two.", "x")]).survey().fingerprint
+    assert one != open_texts([("a", "Two.", "x"), ("b", "One.", "x")]).survey().fingerprint
+    assert one != open_texts([("a", "One.", "x"), ("b", "Two.", "y")]).survey().fingerprint
+
+
+def test_a_field_with_a_value_for_every_text_is_no_group() -> None:
+    with pytest.raises(HeadscopeError, match=f"more than {MOST_GROUPS} groups"):
+        open_texts([(str(n), "Text.", str(n)) for n in range(200)]).survey()
+
+
+def test_a_hugging_face_data_set_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("datasets", reason="the package datasets is not installed")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "train.jsonl").write_bytes(jsonl())
+    found = good(open_texts(f"hf:{folder}", group_field="group"))
+    assert [(r.id, r.group) for r in found] == [(r["id"], r["group"]) for r in ROWS]
+    with pytest.raises(HeadscopeError, match="cannot be read"):
+        good(open_texts("hf:nobody/no-such-set-anywhere"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_check_text_knows_what_it_refuses(text: str) -> None:
+    foreign = [c for c in text if (ord(c) < 32 and c not in "\t\n\v\f\r\x1c\x1d\x1e\x1f") or 0x7F <= ord(c) <= 0x84
+               or 0x86 <= ord(c) <= 0x9F or 0xD800 <= ord(c) <= 0xDFFF]  # fmt: skip
+    if foreign or not text.strip():
+        with pytest.raises(HeadscopeError):
+            check_text(text)
+    else:
+        check_text(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=60), max_size=8), st.sampled_from(["jsonl", "csv", "txt"]))
+def test_random_bytes_never_crash_a_reader(lines: list[bytes], kind: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"a.{kind}"
+        file.write_bytes((b"id,text,group\n" if kind == "csv" else b"") + b"\n".join(lines))
+        try:
+            for record in islice(open_texts(file).records(), 1000):
+                assert isinstance(record, (Record, Bad))
+        except HeadscopeError as error:
+            assert "damaged" in str(error) or "no CSV" in str(error) or "no column" in str(error)  # noqa: PT017
+    assert os.path.exists(os.curdir)
