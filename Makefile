@@ -25,6 +25,8 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/inspect_memory.py
+	$(BIN)/pip install -q -c constraints.txt -e '.[peers]'
+	$(BIN)/python benchmarks/overhead.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/build.py

@@ -11,8 +11,9 @@ import io
 import os
 import re
 import shlex
-from contextlib import redirect_stdout, suppress
+from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import headscope
@@ -20,16 +21,25 @@ from headscope.cli import main
 from headscope.cli.parser import build_parser
 from headscope.inspection import FocalToken, Inspection
 from headscope.tap import LayerHeads, tap
+from headscope.texts import open_texts
 
 HERE = Path(__file__).parent
 SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
     ("Loading", [("headscope.load", headscope.load), ("headscope.convert", headscope.convert)]),
     ("The model", [("headscope.Model", headscope.Model)]),
     ("One text", [("headscope.Inspection", Inspection), ("headscope.inspection.FocalToken", FocalToken)]),
+    (
+        "Many texts",
+        [
+            ("headscope.analyze", headscope.analyze),
+            ("headscope.Result", headscope.Result),
+            ("headscope.texts.open_texts", open_texts),
+        ],
+    ),
     ("The tap", [("headscope.tap.tap", tap), ("headscope.tap.LayerHeads", LayerHeads)]),
     ("The rest", [("headscope.passages", headscope.passages), ("headscope.HeadscopeError", headscope.HeadscopeError)]),
 ]
-COMMANDS = ("inspect", "check", "convert", "demo")
+COMMANDS = ("inspect", "analyze", "check", "convert", "demo")
 
 
 def reference() -> str:
@@ -84,7 +94,7 @@ def refresh_console(page: Path) -> None:
     def printed(match: re.Match[str]) -> str:
         command = match[1].partition("\n")[0]
         out = io.StringIO()
-        with redirect_stdout(out):
+        with redirect_stdout(out), TemporaryDirectory() as folder, chdir(folder):
             main(shlex.split(command)[2:])
         lines = "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
         return f"```console\n{command}\n{lines}```"

@@ -27,7 +27,9 @@ NEAR_TOKEN = 3e-6  # the same for attention received
 class Window:
     """What the model reads of one text, token by token."""
 
-    def __init__(self, model: Any, text: str, length: int, causal: bool, special: bool = False) -> None:
+    def __init__(
+        self, model: Any, text: str, length: int, causal: bool, special: bool = False, by_word: bool = False
+    ) -> None:
         tokenizer = model.tokenizer
         encoded = tokenizer(text)[0]
         where = encoded.sequence_ids
@@ -43,6 +45,12 @@ class Window:
         self.ids = encoded.ids[:before] + own + encoded.ids[len(where) - after :]
         self.category = ["start"] * before + category + ["end"] * after
         blank_before, blank_after = [None] * before, [None] * after
+        words = [naive.word_of(text, s) for s in spans]
+        written = [text[slice(*(w or s))].strip().casefold() or None for w, s in zip(words, spans, strict=True)]
+        for k in range(1, len(spans)):  # a character spread over several tokens: the first stands for it
+            if spans[k] == spans[k - 1]:
+                written[k] = None
+        self.again = [None] * before + written + [None] * after if by_word else list(self.ids)
         self.sentence = blank_before + [naive.sentence_of(text, s, sentences) for s in spans] + blank_after
         self.word = blank_before + [naive.word_of(text, s) for s in spans] + blank_after
         if causal and not before:
@@ -55,6 +63,7 @@ class Window:
         new.category = ["start", *self.category[:-1]]
         new.sentence, new.word = [None, *self.sentence[:-1]], [None, *self.word[:-1]]
         new.sentences, new.special = self.sentences, self.special
+        new.again = [start, *self.again[:-1]]
         return new
 
     @property
@@ -138,8 +147,9 @@ class Corpus:
             s["position_pairs"][i, j] += 1
         may_read = np.tril(np.ones((size, wide), dtype=bool)) if causal else np.ones((size, wide), dtype=bool)
         even = may_read / may_read.sum(1, keepdims=True)
+        again = [object() if a is None else a for a in queries.again]  # what is nothing is repeated nowhere
         names = {
-            (i, j): RELATIONS.index(naive.relation(i, j, queries.ids, queries.category, queries.word, queries.sentence))
+            (i, j): RELATIONS.index(naive.relation(i, j, again, queries.category, queries.word, queries.sentence))
             for i, j in places
         }
         own = [t for t, c in zip(queries.ids, counting, strict=True) if c]

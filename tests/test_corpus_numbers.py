@@ -28,6 +28,7 @@ CASES = {
     "bert": ("embedded", {"layers": [1, 11]}),
     "bert-special": ("embedded", {"layers": [5], "special": True, "theta": 0.6, "tau": 0.7}),
     "bert-rank-cosine": ("embedded", {"layers": [3], "scale": "rank", "similarity": "cosine"}),
+    "bert-word": ("embedded", {"layers": [0], "repeated": "word"}),
     "distilbert": ("distilbert", {}),
     "gpt2": ("gpt2", {}),
     "gpt2-rank": ("gpt2", {"scale": "rank"}),
@@ -49,7 +50,8 @@ def expected(model: headscope.Model, options: dict[str, Any]) -> dict[str, naive
     paired = len(model.stacks) > 1
     for text in TEXTS:
         causal = model.stack().causal
-        read = naive_corpus.Window(model, text, LENGTH, causal and not paired, options.get("special", False))
+        special, by_word = options.get("special", False), options.get("repeated") == "word"
+        read = naive_corpus.Window(model, text, LENGTH, causal and not paired, special, by_word)
         said = read.shifted(start_token(model.network.config)) if paired else None
         heads = naive_corpus.heads_of(model, read.ids, said.ids if said else None)
         for name, corpus in found.items():
@@ -94,6 +96,8 @@ def test_every_variable_equals_the_naive_one(
             assert (apart[sure] == 0).all(), array
             if array == "pairs":
                 assert (apart <= 2 * naive.doubtful).all()
+            if array.startswith("attended"):
+                assert (apart <= naive.doubtful_tokens).all()
         for array in SUMS:
             if array not in names or array == "attention_even":
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -66,7 +67,7 @@ def test_shards_add_up_to_the_totals(result: headscope.Result) -> None:
     for stack in result.stacks:
         one = result.stack(stack)
         for name in one.shards.data_vars:
-            if name in ("group", "texts_hash", "attention_even"):
+            if name in ("group", "texts_read", "texts_hash", "attention_even"):
                 continue
             total = one.shards[name].values.astype(one.dataset[name].dtype).sum(0)
             np.testing.assert_allclose(total, one.dataset[name].values, rtol=1e-12, err_msg=name)
@@ -80,6 +81,9 @@ def test_a_group_is_what_a_run_of_its_texts_alone_gives(result: headscope.Result
         for name in one.variables:
             np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
     assert chosen.groups == ["law"]
+    assert chosen.texts["texts"] == 8
+    with pytest.raises(HeadscopeError, match="no group is named"):
+        result.select([])
     with pytest.raises(HeadscopeError, match="no group 'poem'"):
         result.select("poem")
 
@@ -137,6 +141,30 @@ def test_files_of_another_schema_are_refused_by_name(
         file.attrs["schema"] = version
     with pytest.raises(HeadscopeError, match=f"is of {said}; this headscope reads {schema.VERSION}"):
         headscope.Result.open(copy)
+
+
+BROKEN = [{"schema": "abc"}, {"stacks": 3}, {"settings": "{"}, {"model": "[]"}, {"texts": "1"}]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: next(iter(broken)))
+def test_a_file_that_was_tampered_with_is_refused(
+    broken: dict[str, Any], result: headscope.Result, tmp_path: Path
+) -> None:
+    copy = result.save(tmp_path / "copy.nc")
+    with h5netcdf.File(copy, "a") as file:
+        file.attrs.update(broken)
+    with pytest.raises(HeadscopeError, match=r"does not say what it holds|schema"):
+        headscope.Result.open(copy)
+
+
+def test_a_result_without_a_folder_lives_as_long_as_it_is_looked_at(tiny: Tiny) -> None:
+    cross = run(tiny("t5"), TEXTS[:2]).stack("cross")
+    assert int(cross.dataset.texts) == 2
+    file = cross.file
+    cross.close()
+    del cross
+    gc.collect()
+    assert not file.exists()
 
 
 def test_layers_and_heads_in_tables(embedded: headscope.Model) -> None:
@@ -235,5 +263,9 @@ def test_a_relation_of_ones_own(tiny: Tiny) -> None:
     for wrong in (lambda window: [1], lambda window: "abc", lambda window: 3):
         with pytest.raises(HeadscopeError, match="one label for each token"):
             run(model, texts, relations={"wrong": wrong})
+    with pytest.raises(HeadscopeError, match="ZeroDivisionError"):
+        run(model, texts, relations={"wrong": lambda window: 1 / 0})
+    with pytest.raises(HeadscopeError, match="unhashable"):
+        run(model, texts, relations={"wrong": lambda window: [[]] * len(window)})
     with pytest.raises(HeadscopeError, match="no name for a relation"):
         run(model, texts, relations={"Not A Name": initial})

@@ -48,8 +48,8 @@ def same_bytes(one: headscope.Result, other: headscope.Result) -> None:
 
 def pairs_moved(one: headscope.Result, other: headscope.Result) -> tuple[int, int]:
     """How many pairs lie in different bins, and of how many."""
-    a, b = (r.dataset.pairs.sum(["distance", "relation"]).values for r in (one, other))
-    # A pair that moves leaves one bin and enters another.
+    a, b = (r.dataset.pairs.values for r in (one, other))
+    # A pair that moves leaves one bin of its distance and relation and enters another.
     return int(np.abs(a - b).sum()) // 2, int(a.sum())
 
 
@@ -358,26 +358,50 @@ def test_ctrl_c_finishes_the_shard_and_says_how_to_go_on(started: subprocess.Pop
     assert not [file for file in shards if file.suffix == ".partial"]
 
 
-def test_ctrl_c_twice_stops_at_once(started: subprocess.Popen[str], tmp_path: Path) -> None:
-    started.send_signal(signal.SIGINT)
-    started.send_signal(signal.SIGINT)
-    _, said = started.communicate(timeout=60)
-    assert started.returncode == 130
-    assert "Traceback" not in said
-
-
-def test_a_full_disk_keeps_what_is_finished(folder: Path, many: Path, tmp_path: Path) -> None:
-    """A limit on the size of files stands in for the full disk: the same error, from the same call."""
-    small = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))\n"
-    out = tmp_path / "run"
-    done = subprocess.run(
-        [sys.executable, "-c", small.format(20_000) + SCRIPT, folder, many, out], capture_output=True, text=True,
-        check=False,
+def test_ctrl_c_twice_stops_at_once(folder: Path, many: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "headscope", "analyze", many, "--model", folder, "--out", tmp_path / "run",
+         "--shard-size", "960", "--batch-size", "1", "--threads", "1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert "cannot be written: File too large" in done.stdout
-    assert "every finished shard is kept" in done.stdout
-    assert not list(out.glob("shards/*.json"))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("0 of 960 texts"):
+            break
+    time.sleep(1)  # one shard of all texts, which takes far longer
+    process.send_signal(signal.SIGINT)
+    assert "Ctrl-C again stops at once" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    said = process.stderr.read()
+    assert process.wait(30) == 130
+    assert "Traceback" not in said
+    assert "To go on: python -m headscope analyze" in said
+    assert not list((tmp_path / "run").glob("shards/*.json"))
+
+
+def test_a_full_disk_keeps_what_is_finished(folder: Path, tmp_path: Path) -> None:
+    """A limit on the size of files stands in for the full disk: the same error, from the same call."""
+    texts, out = tmp_path / "few.jsonl", tmp_path / "run"
+    texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    limited = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))\n"
+    sizes = {}
+    for size, what in ((20_000, "a shard"), (870_000, "the result")):
+        done = subprocess.run(
+            [sys.executable, "-c", limited.format(size) + SCRIPT, folder, texts, out], capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 2, (what, done.stdout[-500:], done.stderr[-500:])
+        assert "cannot be written: " in done.stdout
+        assert "every finished shard is kept" in done.stdout
+        assert not list(out.glob("**/*.partial"))
+        sizes[what] = len(list(out.glob("shards/*.json")))
+    assert sizes == {"a shard": 0, "the result": 12}
+    shown = Counting()
+    options = {"shard_size": 2, "batch_size": 2, "threads": 1}
+    result = run(str(folder), str(texts), out=out, progress=shown, **options)
+    assert shown.kept == 24
+    assert result.file.stat().st_size > 870_000
+    same_bytes(result, run(str(folder), str(texts), **options))
 
 
 def test_a_folder_that_cannot_be_written(tiny: Tiny, tmp_path: Path) -> None:
@@ -388,20 +412,80 @@ def test_a_folder_that_cannot_be_written(tiny: Tiny, tmp_path: Path) -> None:
             run(tiny("gpt2"), TEXTS, out=out)
 
 
-def test_a_file_that_breaks_in_the_middle_keeps_what_is_finished(tiny: Tiny, tmp_path: Path) -> None:
-    def texts() -> Iterator[str]:
-        yield from TEXTS[:10]
-        raise HeadscopeError("the disk with the texts went away", "mount it")
+def test_a_stream_that_breaks_in_the_middle_keeps_what_is_finished(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headscope.runs.deal.HELD", 500)  # characters that are read ahead
+
+    def texts(broken: bool) -> Iterator[str]:
+        yield from TEXTS[:18]
+        if broken:
+            raise HeadscopeError("the disk with the texts went away", "mount it")
+        yield from TEXTS[18:]
 
     with pytest.raises(HeadscopeError, match="went away"):
-        run(tiny("gpt2"), texts(), out=tmp_path / "run", shard_size=2)
+        run(tiny("gpt2"), texts(True), out=tmp_path / "run", shard_size=2)
+    assert len(list((tmp_path / "run" / "shards").glob("*.json"))) == 9
+    shown = Counting()
+    again = run(tiny("gpt2"), texts(False), out=tmp_path / "run", shard_size=2, progress=shown)
+    assert shown.kept == 18
+    same_bytes(again, run(tiny("gpt2"), TEXTS, shard_size=2))
+
+
+def test_a_finished_stream_is_not_mistaken_for_another(tiny: Tiny, tmp_path: Path) -> None:
+    model, options = tiny("gpt2"), {"shard_size": 4, "out": tmp_path / "run"}
+    run(model, iter(TEXTS), **options)
+    shown = Counting()
+    run(model, iter(TEXTS), progress=shown, **options)
+    assert shown.said == ["the run is finished already"]
+    with pytest.raises(HeadscopeError, match="the texts are not those"):
+        run(model, iter(TEXTS[:20]), **options)
+    stop_after(model, iter(TEXTS), tmp_path / "short", shard_size=4, shards=4)
+    with pytest.raises(HeadscopeError, match="the texts end after 2 shards"):
+        run(model, iter(TEXTS[:8]), shard_size=4, out=tmp_path / "short")
+
+
+NO_PLAN = {"schema": 1, "settings": {}, "model": {}, "texts": {}, "versions": {}, "finished": False,
+           "plan": {"batches": []}}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", ['{"schema": 1, "settings": {}}', "[]", "{", json.dumps(NO_PLAN)])
+def test_a_damaged_run_file_is_refused(told: str, tiny: Tiny, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(told)
+    with pytest.raises(HeadscopeError, match=r"run\.json' cannot be read"):
+        run(tiny("gpt2"), TEXTS, out=tmp_path)
+
+
+def test_a_crash_in_the_first_moment_does_not_block_the_folder(tiny: Tiny, tmp_path: Path) -> None:
+    (tmp_path / ".run.json.partial").write_text('{"schema"')
+    run(tiny("gpt2"), TEXTS[:2], out=tmp_path)
+
+
+def test_hostile_names_do_not_end_a_run(tiny: Tiny, tmp_path: Path) -> None:
+    file = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"))
+    file.write_bytes(b'{"text": "A good text."}\n{"\\ud800": 1}\n{"text": "x", "id": "\\ud800"}\n')
+    result = run(tiny("gpt2"), str(file), out=tmp_path / "run")
+    assert (result.texts["texts"], result.texts["bad"]) == (2, 1)
+
+
+def test_layers_that_only_one_stack_has(tiny: Tiny) -> None:
+    result = run(tiny("t5"), TEXTS[:3], layers=[2])  # the decoder has two
+    assert result.stacks == ("encoder",)
+    assert result.dataset.layer.values.tolist() == [2]
+
+
+def test_progress_counts_texts_whatever_the_windows(tiny: Tiny) -> None:
+    shown = Counting()
+    run(tiny("gpt2"), TEXTS, window=12, windows="all", shard_size=5, progress=shown)
+    assert shown.state()["texts"] == len(TEXTS)
+    assert shown.state()["seconds_left"] == 0
 
 
 def test_strict_runs_fail_on_bad_records(tiny: Tiny, tmp_path: Path) -> None:
     texts = [*TEXTS[:3], "", 7]
     with pytest.raises(HeadscopeError, match=r"2 bad records among 3 texts: item 3: the text is empty; item 4"):
         run(tiny("gpt2"), texts, strict=True)
-    with pytest.raises(HeadscopeError, match="2 bad records"):
+    with pytest.raises(HeadscopeError, match=r"2 bad records among 3 texts: item 3: the text is empty; item 4"):
         run(tiny("gpt2"), iter(texts), strict=True)
     shown = Counting()
     result = run(tiny("gpt2"), texts, progress=shown)

@@ -10,6 +10,7 @@ import lzma
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 from itertools import count, islice
 from pathlib import Path
@@ -79,6 +80,10 @@ def test_parquet(tmp_path: Path) -> None:
     assert str(bad(corpus)[0]) == "texts.parquet:row 4: the text is no string but missing"
     with pytest.raises(HeadscopeError, match=r"no column 'body'.*--text-field: id, text, group"):
         good(open_texts(file, text_field="body"))
+    raw = pa.array([b"Fine.", b"not \xff UTF-8"]).view(pa.string())
+    pq.write_table(pa.table({"text": raw}), file)
+    assert [r.text for r in good(open_texts(file))] == ["Fine."]
+    assert bad(open_texts(file))[0].why == "the text is not UTF-8"
 
 
 PLAIN = "\ufeffOne. Two.\nThree.\n\n\nFour\r\nfive.\n"
@@ -97,6 +102,33 @@ def test_plain_text(split: str, expected: list[str], packed: str, tmp_path: Path
     file = tmp_path / f"a.txt{packed}"
     file.write_bytes(PACK[packed](PLAIN.encode()))
     assert [r.text for r in good(open_texts(file, split=split))] == expected
+
+
+def test_a_paragraph_that_is_too_long_is_bad_and_the_next_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    for long in ("x" * 400_001, "short head.\n" + "y " * 300_000 + "\nmore"):
+        file.write_text(f"Before.\n\n{long}\n\nGood one.\n\nGood two.\n")
+        corpus = open_texts(file, split="paragraph")
+        assert [r.text for r in good(corpus)] == ["Before.", "Good one.", "Good two."]
+        assert "more than 400,000 characters" in bad(corpus)[0].why
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.txt"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("One.\nTwo.\n"))
+    writer.start()
+    corpus = open_texts(pipe)
+    assert not corpus.again
+    assert not corpus.survey().known
+    assert [r.text for r in good(corpus)] == ["One.", "Two."]
+    writer.join()
+
+
+def test_a_text_given_as_a_path_is_told(tmp_path: Path) -> None:
+    for text in ("word " * 100, "word " * 2000):
+        with pytest.raises(HeadscopeError, match=r"no file or folder|is no path"):
+            open_texts(text)
 
 
 def test_folders_and_patterns_are_read_in_order(tmp_path: Path) -> None:

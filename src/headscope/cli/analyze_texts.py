@@ -46,6 +46,8 @@ def run_analyze(args: Namespace) -> None:
         format=args.format, limit=args.limit, sample=args.sample, seed=args.seed,
     )  # fmt: skip
     relations = dict(load_relation(told) for told in args.relation)
+    if len(relations) < len(args.relation):
+        raise HeadscopeError("two relations have the same name", "give the functions names of their own")
     import headscope
 
     with show.working("loading the model"):
@@ -60,7 +62,9 @@ def run_analyze(args: Namespace) -> None:
             threads=args.threads, per_text=args.per_text, strict=args.strict, progress=_progress(args), **options,
         )  # fmt: skip
     except KeyboardInterrupt:
-        again = shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+        called = os.path.basename(sys.argv[0])
+        called = "python -m headscope" if called == "__main__.py" else shlex.quote(called)
+        again = f"{called} {shlex.join(sys.argv[1:])}"
         print(f"headscope: stopped; what is finished is kept in {args.out}. To go on: {again}", file=sys.stderr)
         raise
     if args.json:
@@ -115,11 +119,12 @@ def as_json(result: Result) -> dict[str, Any]:
 def _dry_run(model: Any, corpus: Any, options: dict[str, Any], relations: Any, args: Namespace) -> None:
     from dataclasses import asdict
 
-    from headscope.runs.analysis import checked_survey
+    from headscope.runs.analysis import check_numbers, checked_survey
     from headscope.runs.estimate import estimate
     from headscope.runs.progress import Progress, clock
     from headscope.runs.settings import make_settings
 
+    check_numbers(shard_size=args.shard_size, batch_size=args.batch_size, threads=args.threads)
     settings = make_settings(model, relations=relations, **options)
     with show.working("looking through the texts and measuring a few batches"):
         survey = checked_survey(corpus, args.strict, Progress())

@@ -94,7 +94,7 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument(
         "texts",
         nargs="+",
-        help="files, folders, patterns (plain text, JSONL, CSV, Parquet; .gz, .zst, .xz), - or hf:NAME",
+        help="files, folders, patterns (plain text, JSONL, CSV, Parquet; .gz, .zst, .xz), -, hf:NAME or passages:",
     )
     parser.add_argument("--out", metavar="RUN", help="folder for the run (needed, unless --dry-run)")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, brief
 from headscope.measures import loops
 from headscope.windows.window import Window
 
@@ -49,7 +49,7 @@ def describe(
     each = [_Single(window, repeated, special, own) for window in windows]
 
     def padded(rows: Sequence[NDArray[Any]], dtype: type, fill: int = 0) -> NDArray[Any]:
-        table = np.full((len(rows), max(len(row) for row in rows), *rows[0].shape[1:]), fill, dtype=dtype)
+        table = np.full((len(rows), max(1, *(len(row) for row in rows)), *rows[0].shape[1:]), fill, dtype=dtype)
         for line, row in zip(table, rows, strict=True):
             line[: len(row)] = row
         return table
@@ -116,7 +116,12 @@ class _Single:
 
 def _labelled(name: str, window: Window, labels: Labels) -> NDArray[np.bool_]:
     """Which two tokens the caller's function gives the same label: (T, T)."""
-    found = labels(window)
+    try:
+        found = labels(window)
+    except Exception as error:  # the caller's own code may raise anything
+        raise HeadscopeError(
+            f"the relation {name!r} failed: {type(error).__name__}: {brief(error)}", "mend the function"
+        ) from error
     if isinstance(found, str) or not isinstance(found, Sequence) or len(found) != len(window):
         size = f"{len(found)} labels" if isinstance(found, Sequence) else type(found).__name__
         raise HeadscopeError(
@@ -124,5 +129,10 @@ def _labelled(name: str, window: Window, labels: Labels) -> NDArray[np.bool_]:
             "return a list with one label for each token, None where there is none",
         )
     numbers: dict[Hashable, int] = {}
-    value = np.array([-1 if label is None else numbers.setdefault(label, len(numbers)) for label in found])
+    try:
+        value = np.array([-1 if label is None else numbers.setdefault(label, len(numbers)) for label in found])
+    except TypeError as error:
+        raise HeadscopeError(
+            f"a label of the relation {name!r} cannot be compared: {brief(error)}", "use strings"
+        ) from error
     return np.asarray((value[:, None] == value[None]) & (value[:, None] >= 0))

@@ -255,8 +255,9 @@ def _correlation(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float
     yy += 2.0 * _with_mirror(a, b, h, begin, n)
     spread = yy - y * y / size
     if spread <= 1e-8 * yy:  # hardly any: what is left of it may be rounding
-        return _careful_correlation(s, a, b, h, begin, n, mean, squares, y / size)
-    return xy / np.sqrt(squares * spread)
+        found: float = _careful_correlation(s, a, b, h, begin, n, mean, squares, y / size)
+        return found
+    return float(xy / np.sqrt(squares * spread))
 
 
 @_compiled

@@ -194,7 +194,7 @@ class Tally:
         """Every sum by its name. `focal_tokens` comes as its entries: layer, head, token, number of windows."""
         shape = self.shape
         layers, heads = len(shape.layers), shape.heads
-        table = (layers, heads, BINS, -1, len(RELATIONS))
+        table = (layers, heads, BINS, max(shape.length - 1, 1), len(RELATIONS))
         codes, counts = self._count_focal()
         found: dict[str, Array] = {
             name: np.array(getattr(self, name), dtype=np.int64) for name in ("texts", "unsplit", "pairless")

@@ -6,7 +6,6 @@ import json
 import shutil
 import tempfile
 import warnings
-import weakref
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from headscope.errors import HeadscopeError, brief
 from headscope.measures.tally import Shape
 from headscope.result import schema
-from headscope.result.merge import ShardInfo, write_result
+from headscope.result.merge import ABOUT_SHARDS, ShardInfo, write_result
 from headscope.result.shards import Sums
 
 if TYPE_CHECKING:
@@ -45,15 +44,14 @@ class Result:
 
     def __init__(self, file: str | Path, stack: str | None = None, *, keep: Any = None) -> None:
         self.file, self._keep = Path(file), keep
-        attributes = _attributes(self.file)
-        self.attrs = attributes
-        self.stacks: tuple[str, ...] = tuple(str(attributes["stacks"]).split(", "))
+        self.attrs = _attributes(self.file)
+        self.stacks: tuple[str, ...] = tuple(self.attrs["stacks"].split(", "))
         self.name = stack or self.stacks[0]
         if self.name not in self.stacks:
             raise HeadscopeError(f"there is no stack {stack!r}", f"the result has {', '.join(self.stacks)}")
-        self.settings: dict[str, Any] = json.loads(attributes["settings"])
-        self.model: dict[str, Any] = json.loads(attributes["model"])
-        self.texts: dict[str, Any] = json.loads(attributes["texts"])
+        self.settings: dict[str, Any] = json.loads(self.attrs["settings"])
+        self.model: dict[str, Any] = json.loads(self.attrs["model"])
+        self.texts: dict[str, Any] = json.loads(self.attrs["texts"])
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
@@ -151,9 +149,12 @@ class Result:
         for name in wanted:
             if name not in self.groups:
                 raise HeadscopeError(f"there is no group {name!r}", f"the groups are {', '.join(self.groups)}")
-        counts, groups = self.shards["texts"].values, self.shards["group"].values
+        if not wanted:
+            raise HeadscopeError("no group is named", f"the groups are {', '.join(self.groups)}")
+        counts, groups = self.shards["texts_read"].values, self.shards["group"].values
         taken = sum(int(n) for n, name in zip(counts, groups, strict=True) if name in wanted)
-        texts = self.texts | {"name": f"{self.texts['name']}: {', '.join(wanted)}", "texts": taken}
+        # Bad records are of no group, so a selection has none.
+        texts = {"name": f"{self.texts['name']}: {', '.join(wanted)}", "texts": taken, "bad": 0, "refused": 0}
         return self._written([_Stored(self)], {"texts": texts}, groups=wanted)
 
     def _written(self, sources: list[_Stored], header: dict[str, Any], groups: Sequence[str] | None = None) -> Result:
@@ -193,20 +194,13 @@ class Result:
             self.shards.close()
 
 
-def temporary_result(folder: tempfile.TemporaryDirectory[str]) -> Result:
-    """A result whose file goes away with it."""
-    result = Result(Path(folder.name) / FILE, keep=folder)
-    weakref.finalize(result, folder.cleanup)
-    return result
-
-
 class _Stored:
     """The shards of a finished result, for merging again."""
 
     def __init__(self, result: Result) -> None:
         self.stacks = {name: result.stack(name) for name in result.stacks}
         first = result.stack(result.stacks[0]).shards
-        texts, groups, hashes = (first[name].values for name in ("texts", "group", "texts_hash"))
+        texts, groups, hashes = (first[name].values for name in ("texts_read", "group", "texts_hash"))
         self.infos = [ShardInfo(str(g), int(t), str(h)) for t, g, h in zip(texts, groups, hashes, strict=True)]
 
     def sums(self, number: int, only: str | None = None) -> Sums:
@@ -216,7 +210,7 @@ class _Stored:
             found[name] = {
                 str(key): values.values if values.dtype.kind == "f" else values.values.astype(np.int64)
                 for key, values in one.data_vars.items()
-                if key not in ("group", "texts_hash")
+                if key not in ABOUT_SHARDS
             }
             dense = found[name]["focal_tokens"]
             places = np.argwhere(dense)
@@ -280,10 +274,18 @@ def _attributes(file: Path) -> dict[str, Any]:
     version = found.get("schema")
     if version is None or "settings" not in found:
         raise HeadscopeError(f"{str(file)!r} is no result of headscope analyze", "name a result.nc or a run's folder")
-    if int(version) != schema.VERSION:
-        age = "an older" if int(version) < schema.VERSION else "a newer"
+    if version != schema.VERSION:
+        age = "an older" if isinstance(version, (int, np.integer)) and version < schema.VERSION else "a newer"
         raise HeadscopeError(
             f"{str(file)!r} is of {age} schema, {version}; this headscope reads {schema.VERSION}",
             f"use headscope {found.get('headscope', 'of that time')}, or run the analysis again",
         )
+    try:
+        told = [json.loads(found[name]) for name in ("settings", "model", "texts")]
+        sound = all(isinstance(part, dict) for part in told) and isinstance(found["stacks"], str)
+        sound = sound and "tau" in told[0] and "name" in told[1] and {"name", "texts", "bad", "refused"} <= set(told[2])
+    except (KeyError, ValueError, TypeError):
+        sound = False
+    if not sound:
+        raise HeadscopeError(f"{str(file)!r} does not say what it holds", "it may be damaged; run the analysis again")
     return found

@@ -23,6 +23,7 @@ from headscope.measures.tally import Shape
 from headscope.result import schema
 from headscope.result.shards import Sums
 
+ABOUT_SHARDS = ("group", "texts_read", "texts_hash")  # what a shard is, beside its sums
 SQUEEZE = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
@@ -71,10 +72,10 @@ def write_result(
     infos = [source.infos[number] for source, number in chosen]
     names = list(dict.fromkeys(info.group for info in infos))
     tokens = _tokens(chosen, shapes)
-    partial = file.with_name(file.name + ".partial")
+    partial = partial_name(file)
     with h5netcdf.File(partial, "w") as out:
         for key, value in header.items():
-            out.attrs[key] = value if isinstance(value, (str, int, float)) else json.dumps(value, ensure_ascii=False)
+            out.attrs[key] = value if isinstance(value, (str, int, float)) else json.dumps(value)
         out.attrs["schema"] = schema.VERSION
         out.attrs["stacks"] = ", ".join(shapes)
         stacks = {}
@@ -98,6 +99,11 @@ def write_result(
     with partial.open("rb") as written:
         os.fsync(written.fileno())
     os.replace(partial, file)
+
+
+def partial_name(file: Path) -> Path:
+    """Where a file is written before it has its name."""
+    return file.with_name(f".{file.name}.partial")
 
 
 def _tokens(chosen: Sequence[tuple[Shards, int]], shapes: Mapping[str, Shape]) -> dict[str, NDArray[np.int64]]:
@@ -135,6 +141,7 @@ class _Stack:
         self.shards = group.create_group("shards")
         self.shards.dimensions["shard"] = len(infos)
         _write(self.shards, "group", ("shard",), np.array([i.group for i in infos], dtype=object), "group of the texts")
+        _write(self.shards, "texts_read", ("shard",), np.array([i.texts for i in infos]), "number of texts")
         _write(self.shards, "texts_hash", ("shard",), np.array([i.hash for i in infos], dtype=object), "of the texts")
         self.number = len(infos)
         self.matrix: NDArray[Any] | None = None

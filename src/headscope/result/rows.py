@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 
 from headscope.errors import HeadscopeError
 from headscope.measures.focal import FEW
+from headscope.result.merge import partial_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,14 +50,15 @@ def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: 
     rows = ds.dataset(texts).to_table(filter=field("text").isin(best["text"].tolist())).to_pandas()
     columns = dict.fromkeys(["id", "group", "window", score, "high_pairs", "focal_token", "focal_share", "content"])
     merged = best.merge(rows, on="text", how="left", validate="one_to_one")
-    return merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
+    found: pd.DataFrame = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
+    return found
 
 
 def join_tables(parts: list[Path], target: Path) -> None:
     """Put the shards' tables one after the other into one file, a shard at a time."""
     import pyarrow.parquet as pq
 
-    partial = target.with_name(target.name + ".partial")
+    partial = partial_name(target)
     writer: Any = None
     begin = 0
     try:
@@ -71,6 +74,8 @@ def join_tables(parts: list[Path], target: Path) -> None:
         if writer is not None:
             writer.close()
     if writer is not None:
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
         partial.replace(target)
 
 

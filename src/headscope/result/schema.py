@@ -17,11 +17,10 @@ VERSION = 1  # of the files; a file of another version is refused by name
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One variable: dimensions, whether it counts or sums, and its meaning."""
+    """One variable: its dimensions and its meaning."""
 
     dims: tuple[str, ...]
     meaning: str
-    counts: bool = True
 
 
 _HEADS = ("layer", "head")
@@ -31,17 +30,16 @@ VARIABLES: dict[str, Variable] = {
     "unsplit": Variable((), "number of windows of texts in which one sentence was found"),
     "pairless": Variable((), "number of windows with fewer than two tokens that count"),
     "tokens": Variable(("category",), "number of tokens"),
-    "similarity_sum": Variable((*_HEADS, "i", "j"), "sum of S over windows, filled for i < j", counts=False),
+    "similarity_sum": Variable((*_HEADS, "i", "j"), "sum of S over windows, filled for i < j"),
     "position_pairs": Variable(("i", "j"), "number of windows in which i < j is a pair"),
     "pairs": Variable(_PAIRS, "number of pairs"),
     "flat": Variable(_HEADS, "number of flat matrices: the largest S is not positive"),
-    "diagonal": Variable(_HEADS, "sum over windows, not flat, of mean |O_i|² over largest S", counts=False),
+    "diagonal": Variable(_HEADS, "sum over windows, not flat, of mean |O_i|² over largest S"),
     "attention": Variable(
         (*_HEADS, "category"),
         "sum over windows of the mean, over tokens that read, of the weight given to the category",
-        counts=False,
     ),
-    "attention_even": Variable(("category",), "the same for attention spread evenly: the base rate", counts=False),
+    "attention_even": Variable(("category",), "the same for attention spread evenly: the base rate"),
     "attended": Variable((*_HEADS, "attention_threshold", "category"), "number of high-attention tokens"),
     "attended_text": Variable(
         (*_HEADS, "attention_threshold", "category"), "number of high-attention tokens among those that count"
@@ -49,21 +47,20 @@ VARIABLES: dict[str, Variable] = {
     "attention_correlation": Variable(
         _HEADS,
         "sum over windows, not flat, of the correlation over pairs between S_ij and (A_ij + A_ji) / 2",
-        counts=False,
     ),
-    "region_sum": Variable((*_HEADS, "region"), "sum of levels of pairs, not flat, at the run's θ", counts=False),
+    "region_sum": Variable((*_HEADS, "region"), "sum of levels of pairs, not flat, at the run's θ"),
     "region_pairs": Variable((*_HEADS, "region"), "number of pairs, not flat, at the run's θ"),
     "focal_unique": Variable(
         ("layer", "threshold", "unique"), "number of windows in which the heads have so many different focal tokens"
     ),
     "focal_expected": Variable(
-        ("layer", "threshold"), "sum over windows of the number of different focal tokens expected by chance", False
+        ("layer", "threshold"), "sum over windows of the number of different focal tokens expected by chance"
     ),
-    "focal_share": Variable((*_HEADS, "threshold"), "sum over windows of the focal token's share", counts=False),
+    "focal_share": Variable((*_HEADS, "threshold"), "sum over windows of the focal token's share"),
     "focal_few": Variable((*_HEADS, "threshold"), "number of windows with one to nine high pairs"),
-    "focal_frequency": Variable(_HEADS, "sum over windows of the focal token's frequency, at the run's τ", False),
+    "focal_frequency": Variable(_HEADS, "sum over windows of the focal token's frequency, at the run's τ"),
     "focal_distance": Variable(
-        _HEADS, "sum over windows of the mean distance of the pairs with the focal token, at the run's τ", False
+        _HEADS, "sum over windows of the mean distance of the pairs with the focal token, at the run's τ"
     ),
     "focal_tokens": Variable((*_HEADS, "token"), "number of windows in which the token id is focal, at the run's τ"),
 }

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import torch
 from headscope.errors import HeadscopeError
 from headscope.measures.described import Labels
 from headscope.measures.tally import Shape
-from headscope.result.core import FILE, Result, temporary_result
+from headscope.result.core import FILE, Result
 from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
 from headscope.result.schema import VERSION
@@ -30,7 +31,7 @@ from headscope.runs.progress import Progress, choose
 from headscope.runs.settings import Plan, Settings, default_shard_size, differences, make_settings
 from headscope.runs.tables import tables
 from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
-from headscope.texts import Corpus, Survey, open_texts
+from headscope.texts import Bad, Corpus, Record, Survey, open_texts
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -96,7 +97,7 @@ def analyze(
         model, window=window, windows=windows, similarity=similarity, scale=scale, repeated=repeated, special=special,
         language=language, tau=tau, theta=theta, layers=layers, seed=seed, relations=relations,
     )  # fmt: skip
-    _check_numbers(shard_size=shard_size, batch_size=batch_size, threads=threads)
+    check_numbers(shard_size=shard_size, batch_size=batch_size, threads=threads)
     corpus = open_texts(
         texts, text_field=text_field, group_field=group_field, id_field=id_field, split=split, format=format,
         limit=limit, sample=sample, seed=seed,
@@ -114,7 +115,7 @@ def analyze(
             folder.close()
     finally:
         shown.finish()
-    return Result.open(folder.path) if temporary is None else temporary_result(temporary)
+    return Result(folder.path / FILE, keep=temporary)  # a temporary folder goes away with the last who keeps it
 
 
 def checked_survey(corpus: Corpus, strict: bool, shown: Progress) -> Survey:
@@ -136,7 +137,8 @@ def _check_bad(texts: int, bad: int, first: list[str], strict: bool, name: str) 
         raise HeadscopeError(f"{bad:,} bad records among {texts:,} texts: {named}", "mend them, or be less strict")
 
 
-def _check_numbers(**numbers: int | None) -> None:
+def check_numbers(**numbers: int | None) -> None:
+    """Sizes are whole numbers from 1, and shards have a limit."""
     for name, number in numbers.items():
         if number is not None and (not isinstance(number, int) or number < 1):
             raise HeadscopeError(f"{name}={number}", "give a whole number from 1")
@@ -164,7 +166,6 @@ class _Run:
         self.bad = BadRecords()
         self.plan = Plan(1, 1, 1, "cpu", [])
         self.told: dict[str, Any] = {}
-        self.refused: list[str] = []
 
     # ------------------------------------------------------------------ before
 
@@ -172,7 +173,7 @@ class _Run:
         """Settle everything that is to stay the same, or find it settled by the run that is gone on with."""
         suited = default_shard_size(self.survey.texts)
         if not self.survey.known:
-            self.records, suited = peek(self.records)
+            self.records, suited = peek(self.records, self.bad)
         wanted = {
             "schema": VERSION,
             "settings": self.settings.as_dict(),
@@ -190,8 +191,9 @@ class _Run:
         device = self.model.network.device.type
         if before is None:
             shapes = stack_shapes(self.model, self.settings)
-            lanes, each = lanes_and_threads(shapes, device, threads or torch.get_num_threads())
-            self.plan = Plan(shard_size or suited, lanes, each, device, [], per_text)
+            cores = threads or torch.get_num_threads()
+            lanes, each = lanes_and_threads(shapes, device, cores)
+            self.plan = Plan(shard_size or suited, lanes, each, device, [], per_text, cores)
             self.plan.batches = [[0, batch_size or self._measure(lanes)]]
             self.told = wanted | {"plan": asdict(self.plan), "versions": versions(), "finished": False}
             self.folder.write(self.told)
@@ -231,7 +233,7 @@ class _Run:
         asked = {
             "shard_size": (shard_size, plan.shard_size),
             "batch_size": (batch_size, plan.batches[0][1]),
-            "threads": (threads, plan.lanes * plan.threads),
+            "threads": (threads, plan.cores),
         }
         for name, (number, kept) in asked.items():
             if number is not None:
@@ -245,21 +247,25 @@ class _Run:
 
     def _measure(self, lanes: int) -> int:
         """The batch size, from the first texts."""
-        kept = []
+        kept: list[Record] = []
         for record in self.records:
+            if isinstance(record, Bad):
+                self.bad.add(record)
+                continue
             kept.append(record)
             if len(kept) == 64:
                 break
-        self.records = _chain(kept, self.records)
-        usable = [record for record in kept if not hasattr(record, "why")]
-        return measured_batch(self.model, self.settings, self.relations, lanes, usable) if usable else 1
+        self.records = chain(kept, self.records)
+        return measured_batch(self.model, self.settings, self.relations, lanes, kept) if kept else 1
 
     # ------------------------------------------------------------------ the work
 
     def go(self) -> None:
         """Compute the shards that are missing, then put all of them together."""
         if self.told["finished"] and self._result_is_whole():
+            self._check_stream()
             self.folder.clear()
+            self.shown.say("the run is finished already")
             return
         plan = self.plan
         groups = self.survey.groups.values()
@@ -271,8 +277,12 @@ class _Run:
                 abouts = [self._shard(worker, shard, stop) for shard in deal(self.records, plan.shard_size, self.bad)]
         finally:
             torch.set_num_threads(before)
-        _check_bad(len(abouts), self.bad.number, self.bad.first, self.strict, self.corpus.name)
-        self._finish(abouts, worker.shapes)
+        if any(number >= len(abouts) for number in self.folder.numbers()):
+            raise self._other_texts(f"the texts end after {len(abouts)} shards and so")
+        refused = [line for about in abouts for line in about["refused"]]
+        bad, first = self.bad.number + len(refused), [*self.bad.first, *refused]
+        _check_bad(sum(about["texts"] for about in abouts), bad, first[:5], self.strict, self.corpus.name)
+        self._finish(abouts, worker.shapes, refused)
 
     def _worker(self) -> Worker:
         plan, settings = self.plan, self.settings
@@ -284,25 +294,17 @@ class _Run:
         about = self.folder.done(shard.number)
         if about is not None:
             if about["hash"] != shard.hash:
-                raise HeadscopeError(
-                    f"the texts of shard {shard.number} are not those that the run in {str(self.folder.path)!r} was "
-                    "begun with",
-                    "give the same texts in the same order, or name another folder",
-                )
-            self.shown.skip(len(shard.records))
+                raise self._other_texts(f"the texts of shard {shard.number}")
+            self.shown.skip(about["texts"])
             return about
         if self.folder.begun(shard.number):
             self.shown.say(f"shard {shard.number} is damaged and is computed again")
         outcome = None
         while outcome is None:
-            batch, told = self.plan.batch(shard.number), [0]
-
-            def tell(windows: int, told: list[int] = told) -> None:
-                told[0] += windows
-                self.shown.advance(windows)
-
+            batch, before = self.plan.batch(shard.number), self.shown.done
             try:
-                outcome = worker.shard(shard.records, batch, tell)
+                outcome = worker.shard(shard.records, batch, self.shown.advance)
+                self.shown.settle(before + len(shard.records))
             except OutOfMemoryError as error:
                 if batch == 1:
                     raise HeadscopeError(
@@ -311,7 +313,7 @@ class _Run:
                 self.plan.batches.append([shard.number, batch // 2])
                 self.folder.write(self.told | {"plan": asdict(self.plan)})
                 self.told["plan"] = asdict(self.plan)
-                self.shown.back(told[0])
+                self.shown.settle(before)
                 self.shown.say(f"out of memory with {batch} windows in a batch: going on with {batch // 2}")
         about = {
             "group": shard.group,
@@ -330,9 +332,8 @@ class _Run:
 
     # ------------------------------------------------------------------ after
 
-    def _finish(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> None:
+    def _finish(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape], refused: list[str]) -> None:
         folder, path = self.folder, self.folder.path
-        refused = [line for about in abouts for line in about["refused"]]
         if not sum(about["windows"] for about in abouts):
             raise HeadscopeError(f"no window could be made of any text: {'; '.join(refused[:3])}", "check the texts")
         bad = self.survey.bad if self.survey.known else self.bad.number
@@ -367,7 +368,7 @@ class _Run:
                     join_tables(folder.tables(name, numbers), path / name)
                     files.append(name)
         hashes = {name: hash_of_file(path / name) for name in files}
-        folder.write(self.told | {"finished": True, "texts_used": texts, "files": hashes})
+        folder.write(self.told | {"finished": True, "files": hashes, "shards": [about["hash"] for about in abouts]})
         folder.clear()
         if bad or refused:
             named = "; ".join([*first, *refused][:5])
@@ -380,8 +381,21 @@ class _Run:
                 self.shown.say(f"{name} is missing or damaged: the run is computed again")
                 self.told["finished"] = False
                 return False
-        self.shown.say("the run is finished already")
         return True
+
+    def _check_stream(self) -> None:
+        """Of a stream there is no fingerprint: its texts are held against those of the finished run, shard by shard."""
+        if self.survey.known:
+            return
+        now = [shard.hash for shard in deal(self.records, self.plan.shard_size, self.bad)]
+        if now != self.told.get("shards"):
+            raise self._other_texts("the texts")
+
+    def _other_texts(self, which: str) -> HeadscopeError:
+        return HeadscopeError(
+            f"{which} are not those that the run in {str(self.folder.path)!r} was begun with",
+            "give the same texts in the same order, or name another folder",
+        )
 
 
 @contextmanager
@@ -404,8 +418,3 @@ def stopping(shown: Progress) -> Iterator[Callable[[], bool]]:
         yield lambda: asked
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _chain(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
-    yield from first
-    yield from rest

@@ -71,15 +71,16 @@ def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterato
             number += 1
 
 
-def peek(records: Iterator[Record | Bad]) -> tuple[Iterator[Record | Bad], int]:
-    """A stream that passes by once, and the shard size that suits what was seen of it."""
-    held: list[Record | Bad] = []
-    texts = characters = 0
+def peek(records: Iterator[Record | Bad], bad: BadRecords) -> tuple[Iterator[Record | Bad], int]:
+    """A stream that passes by once, and the shard size that suits what was seen of it; bad records are counted."""
+    held: list[Record] = []
+    characters = 0
     for record in records:
+        if isinstance(record, Bad):
+            bad.add(record)
+            continue
         held.append(record)
-        if isinstance(record, Record):
-            texts += 1
-            characters += len(record.text)
-        if texts >= SHARDS * LARGEST_SHARD or characters >= HELD:
+        characters += len(record.text)
+        if len(held) >= SHARDS * LARGEST_SHARD or characters >= HELD:
             break
-    return chain(held, records), default_shard_size(texts)
+    return chain(held, records), default_shard_size(len(held))

@@ -15,8 +15,8 @@ from headscope.result.shards import pack
 from headscope.runs.plan import lanes_and_threads, measured_batch, peak_memory, tally_bytes
 from headscope.runs.settings import Settings, default_shard_size
 from headscope.runs.tables import tables
-from headscope.runs.worker import Worker, stack_shapes
-from headscope.texts import Bad, Corpus, Survey
+from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
+from headscope.texts import Corpus, Record, Survey
 
 MEASURED = 4  # batches for each lane
 
@@ -54,7 +54,7 @@ def estimate(
     """Run a few batches and scale up."""
     shapes = stack_shapes(model, settings)
     lanes, each = lanes_and_threads(shapes, model.network.device.type, threads or torch.get_num_threads())
-    first = [r for r in islice(corpus.records(), 256) if not isinstance(r, Bad)]
+    first = list(islice((record for record in corpus.records() if isinstance(record, Record)), 256))
     if not first:
         raise HeadscopeError(f"there are no texts in {corpus.name}", "check the input")
     batch = batch_size or measured_batch(model, settings, relations, lanes, first[:64])
@@ -66,6 +66,8 @@ def estimate(
             began = time.perf_counter()
             outcome = worker.shard(taken, batch)
             passed = time.perf_counter() - began
+    except OutOfMemoryError as error:
+        raise HeadscopeError(f"a batch of {batch} windows does not fit into memory", "name a smaller one") from error
     finally:
         torch.set_num_threads(before)
     size = shard_size or default_shard_size(survey.texts if survey.known else len(first))

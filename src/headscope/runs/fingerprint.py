@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Where a model came from and which program saved it say nothing about its numbers.
 PASSING = ("_name_or_path", "transformers_version", "_attn_implementation_autoset", "torch_dtype", "dtype")
-PACKAGES = ("headscope", "torch", "transformers", "tokenizers", "numpy", "numba", "sentencex")
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "numba", "sentencex")
 
 
 def model_fingerprint(model: Model) -> dict[str, Any]:
@@ -48,7 +48,10 @@ def model_fingerprint(model: Model) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The versions of what the numbers depend on."""
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}
+    import headscope
+
+    known = {"python": platform.python_version(), "headscope": headscope.__version__}
+    return known | {name: metadata.version(name) for name in PACKAGES}
 
 
 def _hash(text: str) -> str:

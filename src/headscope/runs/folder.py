@@ -12,6 +12,7 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError, brief
-from headscope.result.merge import ShardInfo
+from headscope.result.merge import ShardInfo, partial_name
 from headscope.result.shards import Sums, unpack
+from headscope.runs.settings import Plan
 
 SETTINGS, LOCK, SHARDS = "run.json", ".lock", "shards"
 
@@ -77,9 +79,8 @@ class RunFolder:
                 )
             return None
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            if not isinstance(found, dict) or "settings" not in found:
-                raise ValueError("it holds no settings")
+            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            _check_told(found)
         except (ValueError, OSError) as error:
             raise HeadscopeError(
                 f"{str(file)!r} cannot be read: {brief(error)}", "remove the folder and begin again"
@@ -88,7 +89,7 @@ class RunFolder:
 
     def write(self, told: Mapping[str, Any]) -> None:
         """Write down what the run was asked for."""
-        write_file(self.path / SETTINGS, json.dumps(told, indent=1, ensure_ascii=False).encode())
+        write_file(self.path / SETTINGS, json.dumps(told, indent=1).encode())
 
     # ------------------------------------------------------------------ shards
 
@@ -99,18 +100,27 @@ class RunFolder:
         for name, content in {"h5": data, **tables}.items():
             write_file(self._file(number, name), content)
             hashes[name] = hashlib.sha256(content).hexdigest()
-        write_file(self._file(number, "json"), json.dumps({**about, "files": hashes}).encode())
+        told = json.dumps({**about, "files": hashes})
+        own = hashlib.sha256(told.encode()).hexdigest()
+        write_file(self._file(number, "json"), json.dumps({"about": told, "hash": own}).encode())
 
     def done(self, number: int) -> dict[str, Any] | None:
         """What is known of a finished shard; None where it is missing or damaged."""
         try:
-            about: dict[str, Any] = json.loads(self._file(number, "json").read_text(encoding="utf-8"))
+            stored = json.loads(self._file(number, "json").read_text(encoding="utf-8"))
+            if hashlib.sha256(stored["about"].encode()).hexdigest() != stored["hash"]:
+                return None
+            about: dict[str, Any] = json.loads(stored["about"])
             for name, hash_ in about["files"].items():
                 if hash_of_file(self._file(number, name)) != hash_:
                     return None
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return None
         return about
+
+    def numbers(self) -> list[int]:
+        """The shards of which there are traces."""
+        return sorted(int(file.stem) for file in self.shards.glob("[0-9]*.json") if file.stem.isdigit())
 
     def begun(self, number: int) -> bool:
         """Whether there are traces of a shard, whole or not."""
@@ -131,6 +141,21 @@ class RunFolder:
         """Remove the shards, once the result holds them."""
         if self.shards.exists():
             shutil.rmtree(self.shards)
+
+
+def _check_told(found: Any) -> None:
+    """Whether what run.json holds is what was once written to it."""
+    if not isinstance(found, dict):
+        raise ValueError("it holds no settings")
+    for name, kind in (("schema", int), ("settings", dict), ("model", dict), ("texts", dict), ("plan", dict),
+                       ("versions", dict), ("finished", bool)):  # fmt: skip
+        if not isinstance(found.get(name), kind):
+            raise ValueError(f"{name} is missing or of the wrong kind")
+    try:
+        plan = Plan(**found["plan"])
+        plan.batch(0)
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError("its plan makes no sense") from error
 
 
 class FolderShards:
@@ -158,7 +183,7 @@ class FolderShards:
 
 def write_file(file: Path, content: bytes) -> None:
     """Write beside the target, flush to the disk, rename: a file with that name is always whole."""
-    partial = file.with_name(file.name + ".partial")
+    partial = partial_name(file)
     with guarded(file, "be written"):
         with partial.open("wb") as out:
             out.write(content)
@@ -187,13 +212,17 @@ class guarded:  # noqa: N801 - reads as an adjective: `with guarded(file, "be wr
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, OSError):
+        # HDF5 tells of a full disk in a RuntimeError, too, when it closes a file.
+        if isinstance(error, (OSError, RuntimeError)):
+            with suppress(OSError):
+                partial_name(self.file).unlink()  # it takes the room that is missing
             raise _cannot(self.file, self.what, error) from error
 
 
-def _cannot(file: Path, what: str, error: OSError) -> HeadscopeError:
+def _cannot(file: Path, what: str, error: OSError | RuntimeError) -> HeadscopeError:
+    said = getattr(error, "strerror", None) or brief(error)
     return HeadscopeError(
-        f"{str(file)!r} cannot {what}: {error.strerror or brief(error)}",
+        f"{str(file)!r} cannot {what}: {said}",
         "make room or check the permissions; every finished shard is kept, and the same command goes on from there",
     )
 

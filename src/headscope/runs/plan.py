@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -66,10 +67,9 @@ def measured_batch(
                 taken = torch.cuda.max_memory_allocated() - before
                 free = torch.cuda.mem_get_info()[0]
             else:
-                before = peak_memory()
-                trial.shard(longest, TRIAL)
-                taken = peak_memory() - before
-                free = psutil.virtual_memory().available // lanes
+                with watched_memory() as watched:
+                    trial.shard(longest, TRIAL)
+                taken, free = watched.most, psutil.virtual_memory().available // lanes
     except OutOfMemoryError as error:
         raise HeadscopeError(
             f"a batch of {TRIAL} windows does not fit into memory", "take a smaller window or name a batch size"
@@ -77,6 +77,25 @@ def measured_batch(
     each = max(taken / TRIAL, 1)
     fitting = max(1, int(free * SHARE / each))
     return int(min(most, 2 ** (fitting.bit_length() - 1)))
+
+
+class watched_memory:  # noqa: N801 - reads as a thing: `with watched_memory() as watched`
+    """The most memory that this process takes on top of what it has, looked at every few milliseconds."""
+
+    def __enter__(self) -> watched_memory:
+        self.process = psutil.Process()
+        self.before, self.most, self._over = self.process.memory_info().rss, 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.002):
+            self.most = max(self.most, self.process.memory_info().rss - self.before)
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
 
 
 def peak_memory() -> int:

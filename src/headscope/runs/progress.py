@@ -19,7 +19,8 @@ class Progress:
     def __init__(self) -> None:
         self.texts: int | None = None  # all there are, where that is known
         self.shards: int | None = None
-        self.done = self.kept = self.shards_done = 0  # kept: windows of shards that were finished before
+        self.done = 0.0  # texts; a part of one where its windows are not all done
+        self.kept = self.shards_done = 0  # kept: texts of shards that were finished before
         self.began = time.monotonic()
         self._lock = threading.Lock()
 
@@ -37,16 +38,16 @@ class Progress:
         self.shards_done += 1
         self.show()
 
-    def advance(self, windows: int) -> None:
-        """Some more windows are done."""
+    def advance(self, texts: float) -> None:
+        """Some more texts are done."""
         with self._lock:
-            self.done += windows
+            self.done += texts
             self.show()
 
-    def back(self, windows: int) -> None:
-        """A shard begins again."""
+    def settle(self, texts: float) -> None:
+        """So many are done: a shard is finished, or begins again."""
         with self._lock:
-            self.done -= windows
+            self.done = texts
 
     def shard(self) -> None:
         """A shard is finished."""
@@ -68,7 +69,7 @@ class Progress:
         rate = self.done / passed
         left = None if self.texts is None else max(self.texts - self.kept - self.done, 0)
         return {
-            "texts": self.kept + self.done,
+            "texts": self.kept + round(self.done),
             "of": self.texts,
             "shards": self.shards_done,
             "of_shards": self.shards,

@@ -58,6 +58,7 @@ class Plan:
     device: str
     batches: list[list[int]]  # [first shard, windows in a batch]
     per_text: bool = False
+    cores: int = 1  # asked for; lanes · threads may be fewer
 
     def batch(self, shard: int) -> int:
         """How many windows go through the model at once in this shard.
@@ -65,7 +66,7 @@ class Plan:
         >>> Plan(8, 2, 1, "cpu", [[0, 32], [5, 16]]).batch(5)
         16
         """
-        return [size for first, size in self.batches if first <= shard][-1]
+        return min(size for first, size in self.batches if first <= shard)
 
 
 def make_settings(
@@ -115,13 +116,16 @@ def make_settings(
 
 
 def hash_of_function(function: Any) -> str:
-    """A hash of a function's source, or of its compiled code where there is none: a changed function is another one."""
+    """A hash of a function's source and of the plain values it closes over: a changed function is another one."""
     try:
-        told = inspect.getsource(function).encode()
-    except (OSError, TypeError):
+        told = inspect.getsource(function if inspect.isfunction(function) else type(function))
+    except (OSError, TypeError):  # typed at a prompt: its compiled code, without what holds an address
         code = getattr(function, "__code__", None)
-        told = code.co_code + repr(code.co_consts).encode() if code is not None else repr(type(function)).encode()
-    return hashlib.sha256(told).hexdigest()[:16]
+        plain = [c for c in getattr(code, "co_consts", ()) if isinstance(c, (str, int, float, bytes, type(None)))]
+        told = f"{getattr(code, 'co_code', b'').hex()} {plain!r} {type(function).__name__}"
+    cells = getattr(function, "__closure__", None) or ()
+    held = [c.cell_contents for c in cells if isinstance(c.cell_contents, (str, int, float, bool, tuple, frozenset))]
+    return hashlib.sha256(f"{told} {held!r}".encode()).hexdigest()[:16]
 
 
 def default_shard_size(texts: int) -> int:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
 
 
+LEAST = 8  # windows for each lane: adding up another lane's tables has its price
+MOST_WINDOWS = 65_536  # of one shard, which are held at once: more than a gigabyte
+
+
 class OutOfMemoryError(Exception):
     """A batch did not fit; half of it may."""
 
@@ -122,24 +126,37 @@ class Worker:
             language=settings.language,
         )
 
-    def shard(self, records: Sequence[Record], batch: int, tell: Callable[[int], None] | None = None) -> Outcome:
-        """Run the texts of a shard; `tell` hears how many windows were done since it was last told."""
+    def shard(self, records: Sequence[Record], batch: int, tell: Callable[[float], None] | None = None) -> Outcome:
+        """Run the texts of a shard; `tell` hears how many texts were done since it was last told."""
         outcome = Outcome({})
+        windows = 0
         for record in records:
             try:
                 found = self.windows(record)
             except HeadscopeError as error:  # no token in it: a text of characters that the tokenizer drops
                 outcome.refused.append(f"{record.id}: {error.problem}")
                 continue
+            windows += len(found)
+            if windows > MOST_WINDOWS:
+                raise HeadscopeError(
+                    f"the {len(records):,} texts of a shard have more than {MOST_WINDOWS:,} windows",
+                    "make smaller shards",
+                )
             outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
         outcome.shown.sort(key=lambda shown: len(shown.window))  # stable: like lengths go together
-        size = min(batch, max(1, -(-len(outcome.shown) // self.lanes)))  # a small shard leaves no lane idle
+        # A small shard leaves no lane of a small machine idle; on a large one, lanes must have enough to do.
+        most = min(self.lanes, max(2, len(outcome.shown) // LEAST))
+        size = min(batch, max(1, -(-len(outcome.shown) // most)))
         groups = [(begin, outcome.shown[begin : begin + size]) for begin in range(0, len(outcome.shown), size)]
         if self.per_text:
             windows = len(outcome.shown)
             outcome.rows = {name: RowTable(windows, s.layers, s.heads) for name, s in self.shapes.items()}
-        number = max(1, min(self.lanes, len(groups)))
-        lanes = [Lane(self, outcome.rows, tell or (lambda windows: None)) for _ in range(number)]
+        number = max(1, min(most, len(groups)))
+        try:
+            each = len(records) / max(len(outcome.shown), 1)  # texts to a window
+            lanes = [Lane(self, outcome.rows, lambda n: tell(n * each) if tell else None) for _ in range(number)]
+        except MemoryError as error:
+            raise HeadscopeError("the tables of counts do not fit into memory", "take fewer layers or cores") from error
         waiting = [self._pool.submit(lane.run, groups[k :: len(lanes)], lanes) for k, lane in enumerate(lanes)]
         try:
             for done in waiting:
@@ -165,6 +182,8 @@ def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
     for stack in model.stacks.values():
         layers = range(stack.layers) if settings.layers is None else settings.layers
         kept = tuple(layer for layer in layers if layer < stack.layers)
+        if not kept:  # a decoder may be less deep than its encoder
+            continue
         found[stack.name] = Shape(kept, stack.heads, settings.window, own, cross=stack.name == "cross")
     return found
 
@@ -223,13 +242,13 @@ class Lane:
         self._even = {}
         for name, tally in self.tallies.items():
             tally.add_windows(*self._sides[name])
-        batch = collate([window.ids.tolist() for window in windows], pad_token(config), model.network.device)
         try:
+            batch = collate([window.ids.tolist() for window in windows], pad_token(config), model.network.device)
             forward(model.network, batch)
         except (torch.OutOfMemoryError, MemoryError) as error:
             raise OutOfMemoryError from error
         except RuntimeError as error:
-            if "not enough memory" in str(error) or "out of memory" in str(error):
+            if any(said in str(error) for said in ("not enough memory", "out of memory", "allocate memory")):
                 raise OutOfMemoryError from error
             raise HeadscopeError(
                 f"{model.name!r} failed on a batch of {len(windows)} windows: {brief(error)}",
@@ -238,8 +257,8 @@ class Lane:
 
     def _layer(self, heads: LayerHeads) -> None:
         """Take in what one layer read and wrote."""
-        tally, settings = self.tallies[heads.stack], self.worker.settings
-        if heads.layer not in tally.shape.layers:
+        tally, settings = self.tallies.get(heads.stack), self.worker.settings
+        if tally is None or heads.layer not in tally.shape.layers:
             return
         queries, keys = self._sides[heads.stack]
         before = self._even.get(heads.stack)

@@ -16,9 +16,12 @@ from typing import Any
 
 from headscope.errors import HeadscopeError
 from headscope.texts import readers
-from headscope.texts.records import Bad, Fields, Record, from_item
+from headscope.texts.one import passages
+from headscope.texts.records import Bad, Fields, Record, from_item, storable
 
 MOST_GROUPS = 100
+SHIPPED = "passages:"  # stands for the passages that come with headscope
+MOST_BAD = 100_000  # held of a stream that is sampled; so many bad records mean that it is the wrong stream
 NAMED = 5  # bad records that are named one by one
 
 
@@ -29,7 +32,6 @@ class Survey:
     known: bool = True
     texts: int = 0
     bad: int = 0
-    characters: int = 0
     groups: dict[str, int] = field(default_factory=dict)
     first_bad: list[str] = field(default_factory=list)
     fingerprint: str = ""
@@ -51,7 +53,7 @@ class Corpus:
         for option, number in (("limit", limit), ("sample", sample)):
             if number is not None and (not isinstance(number, int) or number < 1):
                 raise HeadscopeError(f"{option}={number}", "ask for at least one text")
-        self._read, self.again, self.name = read, again, name
+        self._read, self.again, self.name = read, again, storable(name)
         self.limit, self.sample, self.seed = limit, sample, seed
         self._picked: list[int] | None = None  # which texts the sample takes, once the stream has been looked through
 
@@ -81,8 +83,10 @@ class Corpus:
         number = 0
         for record in self._limited():
             if isinstance(record, Bad):
-                if keep and len(bad) < 1_000_000:
+                if keep:
                     bad.append(record)
+                    if len(bad) > MOST_BAD:
+                        raise HeadscopeError(f"more than {MOST_BAD:,} bad records, {bad[0]}", "name the right field")
                 continue
             entry = (number, record if keep else None)
             if number < size:
@@ -118,7 +122,6 @@ class Corpus:
                     found.first_bad.append(str(record))
                 continue
             found.texts += 1
-            found.characters += len(record.text)
             found.groups[record.group] = found.groups.get(record.group, 0) + 1
             check_groups(len(found.groups))
             digest.update(hash_of(record))
@@ -158,7 +161,10 @@ def open_texts(
     sample: int | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """A stream of texts from files, folders, patterns, "-" for standard input, "hf:NAME", or any Python iterable.
+    """A stream of texts from files, folders, patterns, or any Python iterable of texts.
+
+    As names, "-" stands for standard input, "hf:NAME" for a data set, "passages:" for the shipped passages. A list of
+    strings is a list of texts; a list of `Path` is a list of files.
 
     >>> corpus = open_texts(["It rains.", "", ("two", "It pours.", "wet")])
     >>> [str(record) if isinstance(record, Bad) else record.id for record in corpus.records()]
@@ -196,9 +202,13 @@ def open_paths(names: Iterable[str], **options: Any) -> Corpus:
     paths = list(names)
     if len(paths) == 1:
         return open_texts(paths[0], **options)
-    if any(name == "-" or name.startswith("hf:") for name in paths):
+    if any(name in ("-", SHIPPED) or name.startswith("hf:") for name in paths):
         raise HeadscopeError("standard input and data sets are read alone", "name nothing else beside them")
     return open_texts([Path(name) for name in paths], **options)
+
+
+def _shipped(fields: Fields) -> Iterator[Record | Bad]:
+    return (from_item(passage["id"], passage, fields) for passage in passages())
 
 
 def _from_names(names: list[Any], fields: Fields, split: str, format_: str | None, options: dict[str, Any]) -> Corpus:
@@ -207,6 +217,8 @@ def _from_names(names: list[Any], fields: Fields, split: str, format_: str | Non
         return Corpus(
             lambda: readers.standard_input(fields, split, format_), again=False, name="standard input", **options
         )
+    if name == SHIPPED:
+        return Corpus(lambda: _shipped(fields), again=True, name="the shipped passages", **options)
     if name.startswith("hf:"):
         return Corpus(lambda: readers.hugging_face(name[3:], fields), again=True, name=name, **options)
     files = readers.find_files([str(n) for n in names])
@@ -216,4 +228,5 @@ def _from_names(names: list[Any], fields: Fields, split: str, format_: str | Non
             yield from readers.read_file(file, fields, split, format_)
 
     shown = ", ".join(str(f) for f in islice(files, 3)) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-    return Corpus(records, again=True, name=shown, **options)
+    again = all(file.is_file() for file in files)  # a pipe passes by once, whatever its name
+    return Corpus(records, again=again, name=shown, **options)

@@ -30,6 +30,7 @@ PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz
 PACKED_SUFFIXES = (".gz", ".zst", ".zstd", ".xz")
 SPLITS = ("line", "paragraph", "file")
 LONGEST_LINE = 16 << 20  # bytes; a record of JSON may hold much beside its text
+LONGEST_PATH = 4000  # characters
 BLOCK = 256  # rows of a Parquet file held at once
 
 Found = Iterator[Record | Bad]
@@ -44,14 +45,16 @@ def find_files(names: list[str]) -> list[Path]:
     """
     files: list[Path] = []
     for name in names:
+        if len(name) > LONGEST_PATH:
+            raise HeadscopeError(f"{name[:40]!r}… is no path", "give texts as a list of strings, files by their names")
         path = Path(name)
-        if path.is_dir():
+        if os.path.isdir(name):  # pathlib raises where a name is too long to be one
             inside = [file for file in sorted(path.rglob("*")) if file.is_file() and format_of(file)]
             if not inside:
                 known = " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
                 raise HeadscopeError(f"the folder {name!r} holds no texts", f"it is searched for {known}")
             files += [f for f in inside if not any(part.startswith(".") for part in f.relative_to(path).parts)]
-        elif path.exists():
+        elif os.path.exists(name):
             files.append(path)
         elif glob.has_magic(name):
             matching = [Path(found) for found in sorted(glob.glob(name, recursive=True)) if os.path.isfile(found)]
@@ -180,19 +183,25 @@ def _plain(stream: BinaryIO, name: str, split: str) -> Found:
         return
     paragraph: list[str] = []
     start, size = "", 0
+
+    def close() -> Record | Bad:
+        if size > LARGEST_FILE:  # its lines were not held
+            return Bad(start, f"the paragraph has more than {LARGEST_FILE:,} characters, too much for one text")
+        return to_record(start, "".join(paragraph).strip())
+
     for where, line in _lines(stream, name):
         if isinstance(line, Bad):
             yield line
         elif line.strip():
-            start = start if paragraph else where
+            start = start if size else where
             size += len(line)
-            if size <= LARGEST_FILE:  # far more than a text may have: it will be refused, and need not be held
+            if size <= LARGEST_FILE:
                 paragraph.append(line)
-        elif paragraph:
-            yield to_record(start, "".join(paragraph).strip())
+        elif size:
+            yield close()
             paragraph, size = [], 0
-    if paragraph:
-        yield to_record(start, "".join(paragraph).strip())
+    if size:
+        yield close()
 
 
 def _whole(stream: BinaryIO, name: str) -> Record | Bad:
@@ -226,8 +235,13 @@ def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Found:
 
 
 def _csv(stream: BinaryIO, name: str, fields: Fields, comma: str) -> Found:
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    reader = csv.DictReader(text, delimiter=comma)
+    def lines() -> Iterator[str]:
+        first = True
+        while line := stream.readline(LONGEST_LINE):  # a longer one is cut, and is no row then
+            yield line.decode("utf-8-sig" if first else "utf-8", "surrogateescape")
+            first = False
+
+    reader = csv.DictReader(lines(), delimiter=comma)
     try:
         names = list(reader.fieldnames or [])
     except csv.Error as error:
@@ -243,7 +257,6 @@ def _csv(stream: BinaryIO, name: str, fields: Fields, comma: str) -> Found:
             yield Bad(where, f"the row cannot be read: {brief(error)}")
             continue
         if row is None:
-            text.detach()  # the stream belongs to the caller
             return
         yield from_mapping(where, {key: value for key, value in row.items() if isinstance(key, str)}, fields)
 
@@ -259,11 +272,22 @@ def _parquet(file: Path, fields: Fields) -> Found:
             wanted = [name for name in (fields.text, fields.group, fields.id) if name in names]
             number = 0
             for block in opened.iter_batches(batch_size=BLOCK, columns=list(dict.fromkeys(wanted))):
-                for row in block.to_pylist():
+                columns = {name: _values(block.column(name)) for name in block.schema.names}
+                for row in zip(*columns.values(), strict=True):
                     number += 1
-                    yield from_mapping(f"{file.name}:row {number}", row, fields)
-    except pa.ArrowException as error:
+                    yield from_mapping(f"{file.name}:row {number}", dict(zip(columns, row, strict=True)), fields)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
         raise HeadscopeError(f"{str(file)!r} is damaged or no Parquet: {brief(error)}", "check the file") from error
+
+
+def _values(column: Any) -> list[Any]:
+    """A column's values; strings are decoded here, because Arrow does not check that they are UTF-8."""
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        raw = column.view(pa.binary() if pa.types.is_string(column.type) else pa.large_binary())
+        return [None if v is None else v.decode("utf-8", "surrogateescape") for v in raw.to_pylist()]
+    return list(column.to_pylist())
 
 
 def check_columns(name: str, columns: list[str], fields: Fields) -> None:
@@ -278,8 +302,11 @@ def check_columns(name: str, columns: list[str], fields: Fields) -> None:
 
 def standard_input(fields: Fields, split: str, format_: str | None) -> Found:
     """The records of standard input, plain text unless said otherwise."""
-    with unpacked(sys.stdin.buffer, "standard input") as stream:
-        yield from read_stream(stream, "stdin", fields, split, format_ or "text")
+    try:
+        with unpacked(sys.stdin.buffer, "standard input") as stream:
+            yield from read_stream(stream, "stdin", fields, split, format_ or "text")
+    except OSError as error:
+        raise HeadscopeError(f"standard input cannot be read: {brief(error)}", "check what is piped in") from error
 
 
 def hugging_face(name: str, fields: Fields) -> Found:

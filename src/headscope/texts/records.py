@@ -29,7 +29,7 @@ class Bad:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.why}"
+        return storable(f"{self.where}: {self.why}", 400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def to_record(where: str, text: Any, group: Any = "", id: Any = None) -> Record 
     except HeadscopeError as error:
         return Bad(where, error.problem)
     name = str(id) if isinstance(id, (str, int)) and str(id).strip() else where
-    return Record(_storable(name), text, _storable(str(group)))
+    return Record(storable(name), text, storable(str(group)))
 
 
 def from_mapping(where: str, row: Mapping[str, Any], fields: Fields) -> Record | Bad:
@@ -94,6 +94,6 @@ def from_item(where: str, item: Any, fields: Fields) -> Record | Bad:
     return Bad(where, f"{type(item).__name__} is no text: give strings, (id, text, group) or mappings")
 
 
-def _storable(name: str) -> str:
+def storable(name: str, most: int = LONGEST_NAME) -> str:
     """A name that can be written to any file: no halves of characters, no NUL, not endless."""
-    return name.encode("utf-8", "replace").decode("utf-8").replace("\x00", "␀")[:LONGEST_NAME]
+    return name.encode("utf-8", "replace").decode("utf-8").replace("\x00", "␀")[:most]
