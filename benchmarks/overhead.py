@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -42,6 +41,7 @@ from headscope.measures.described import Described, describe
 from headscope.measures.relations import RELATIONS
 from headscope.models.forward import Batch, collate, forward, pad_token
 from headscope.result.shards import pack
+from headscope.runs.plan import peak_memory
 from headscope.runs.settings import make_settings
 from headscope.runs.worker import Worker
 from headscope.texts import Record
@@ -266,7 +266,7 @@ def main() -> None:
         bench = Bench(args.model[0], args.texts, args.batch)
         getattr(bench, args.only)()
         getattr(bench, args.only)()
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
+        print(peak_memory() / 1e6)
         return
     for kind in args.model:
         compare(kind, args)

@@ -539,14 +539,15 @@ def test_long_texts_give_the_windows_that_were_asked_for(choice: str, tiny: Tiny
 
 
 MEASURE = """
-import sys, resource, headscope
+import sys, headscope
 model = headscope.load(sys.argv[1])
 texts = [p["text"] for p in headscope.passages()]
 def stream(n):
     for k in range(n):
         yield texts[k % 64][: 200 + k % 97]
 headscope.analyze(model, stream(int(sys.argv[2])), window=64, shard_size=100, batch_size=16, threads=2, progress=False)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+from headscope.runs.plan import peak_memory
+print(peak_memory())
 """
 
 

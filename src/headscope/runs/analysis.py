@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import tempfile
 import threading
@@ -17,7 +18,7 @@ import torch
 
 from headscope.errors import HeadscopeError
 from headscope.measures.described import Labels
-from headscope.measures.tally import Shape
+from headscope.measures.tally import LONGEST_SUMMED, Shape
 from headscope.result.core import FILE, Result
 from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
@@ -25,7 +26,7 @@ from headscope.result.schema import VERSION
 from headscope.result.shards import pack
 from headscope.runs.deal import BadRecords, Shard, deal, peek
 from headscope.runs.fingerprint import model_fingerprint, versions
-from headscope.runs.folder import FolderShards, RunFolder, guarded, hash_of_file
+from headscope.runs.folder import FolderShards, RunFolder, guarded, hash_of_file, reserve
 from headscope.runs.plan import lanes_and_threads, measured_batch
 from headscope.runs.progress import Progress, choose
 from headscope.runs.settings import Plan, Settings, default_shard_size, differences, make_settings
@@ -315,6 +316,8 @@ class _Run:
                 self.told["plan"] = asdict(self.plan)
                 self.shown.settle(before)
                 self.shown.say(f"out of memory with {batch} windows in a batch: going on with {batch // 2}")
+            if outcome is None:
+                gc.collect()  # the error held what the batch had taken
         about = {
             "group": shard.group,
             "texts": len(shard.records),
@@ -360,6 +363,7 @@ class _Run:
             return [str(tokenizer.convert_ids_to_tokens(int(i))).replace("\x00", "␀") for i in ids]
 
         with guarded(path / FILE, "be written"):
+            reserve(path / FILE, self._result_bytes(abouts, shapes))
             write_result(path / FILE, [FolderShards(folder, abouts)], shapes, header, words)
             files = [FILE]
             if self.plan.per_text:
@@ -373,6 +377,16 @@ class _Run:
         if bad or refused:
             named = "; ".join([*first, *refused][:5])
             self.shown.say(f"{bad + len(refused):,} bad records were left out: {named}")
+
+    def _result_bytes(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
+        """At most so large is the result: the shards' counts, and the mean matrices of the groups and of all."""
+        half = sum(
+            len(s.layers) * s.heads * s.length * (s.length - 1) * 4
+            for s in shapes.values()
+            if s.length <= LONGEST_SUMMED
+        )
+        counts = sum(max(self.folder.size(number) - half, 0) for number in range(len(abouts)))
+        return counts + 2 * half * (1 + len({about["group"] for about in abouts}))
 
     def _result_is_whole(self) -> bool:
         for name, hash_ in self.told.get("files", {}).items():

@@ -6,6 +6,7 @@ done when its data and the small file that holds their hash are there and agree.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -126,6 +127,10 @@ class RunFolder:
         """Whether there are traces of a shard, whole or not."""
         return self._file(number, "json").exists()
 
+    def size(self, number: int) -> int:
+        """How many bytes a shard's sums take."""
+        return self._file(number, "h5").stat().st_size
+
     def data(self, number: int) -> bytes:
         """The bytes of a shard's sums."""
         return self._file(number, "h5").read_bytes()
@@ -191,6 +196,20 @@ def write_file(file: Path, content: bytes) -> None:
             os.fsync(out.fileno())
         os.replace(partial, file)
         flush_folder(file.parent)
+
+
+def reserve(file: Path, size: int) -> None:
+    """Find out that a file will fit before it is written: HDF5 does not survive a disk that fills up under it."""
+    partial = partial_name(file)
+    handle = os.open(partial, os.O_CREAT | os.O_WRONLY)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(handle, 0, size)
+        elif shutil.disk_usage(file.parent).free < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(handle)
+        partial.unlink()
 
 
 def flush_folder(folder: Path) -> None:

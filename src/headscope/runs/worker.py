@@ -220,7 +220,7 @@ class Lane:
                     if self.stopped:
                         return
                     self._begin = begin
-                    self._batch([shown.window for shown in group])
+                    self._guarded([shown.window for shown in group])
                     self.tell(len(group))
         except BaseException:
             for lane in lanes:
@@ -229,6 +229,20 @@ class Lane:
         finally:
             for tally in self.tallies.values():
                 tally.close()
+
+    def _guarded(self, windows: list[Window]) -> None:
+        """One batch; running out of memory is told apart from whatever else a model may raise."""
+        try:
+            self._batch(windows)
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise OutOfMemoryError from error
+        except RuntimeError as error:
+            if any(said in str(error) for said in ("not enough memory", "out of memory", "allocate memory")):
+                raise OutOfMemoryError from error
+            raise HeadscopeError(
+                f"{self.worker.model.name!r} failed on a batch of {len(windows)} windows: {brief(error)}",
+                "try a smaller window; headscope check tells whether the model works at all",
+            ) from error
 
     def _batch(self, windows: list[Window]) -> None:
         worker, model = self.worker, self.worker.model
@@ -242,18 +256,8 @@ class Lane:
         self._even = {}
         for name, tally in self.tallies.items():
             tally.add_windows(*self._sides[name])
-        try:
-            batch = collate([window.ids.tolist() for window in windows], pad_token(config), model.network.device)
-            forward(model.network, batch)
-        except (torch.OutOfMemoryError, MemoryError) as error:
-            raise OutOfMemoryError from error
-        except RuntimeError as error:
-            if any(said in str(error) for said in ("not enough memory", "out of memory", "allocate memory")):
-                raise OutOfMemoryError from error
-            raise HeadscopeError(
-                f"{model.name!r} failed on a batch of {len(windows)} windows: {brief(error)}",
-                "try a smaller window; headscope check tells whether the model works at all",
-            ) from error
+        batch = collate([window.ids.tolist() for window in windows], pad_token(config), model.network.device)
+        forward(model.network, batch)
 
     def _layer(self, heads: LayerHeads) -> None:
         """Take in what one layer read and wrote."""
