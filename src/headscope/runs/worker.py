@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -297,9 +298,11 @@ class Lane:
         if outputs.device.type != "cpu":
             return (outputs @ outputs.transpose(-1, -2)).cpu().numpy()
         shape = (*outputs.shape[:-1], outputs.shape[-2])
-        if self._buffer.shape != shape:
-            self._buffer = torch.empty(shape)
-        return torch.matmul(outputs, outputs.transpose(-1, -2), out=self._buffer).numpy()
+        size = math.prod(shape)
+        if self._buffer.numel() < size:  # large enough for every later batch: they are ordered by length
+            most = self.worker.settings.window
+            self._buffer = torch.empty(max(size, math.prod(shape[:-2]) * most * most))
+        return torch.matmul(outputs, outputs.transpose(-1, -2), out=self._buffer[:size].view(shape)).numpy()
 
 
 def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
