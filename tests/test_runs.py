@@ -282,6 +282,20 @@ def test_other_texts_and_another_model_are_refused(tiny: Tiny, tmp_path: Path) -
         run(model, TEXTS, out=tmp_path / "full")
 
 
+def test_a_run_goes_on_in_another_process(tmp_path: Path) -> None:
+    """The embedded model lacks a pooler, which is filled at random: that must not make it another model."""
+    script = (
+        "import sys, torch, headscope\n"
+        "torch.manual_seed(int(sys.argv[2]))\n"
+        "r = headscope.analyze(None, ['It rains. It pours.', 'The cat saw the dog.'], out=sys.argv[1], layers=[0])\n"
+        "print(r.model['weights'])\n"
+    )
+    told = [subprocess.run([sys.executable, "-c", script, tmp_path / "run", seed], capture_output=True, text=True,
+                           check=True) for seed in ("1", "2")]  # fmt: skip
+    assert told[0].stdout == told[1].stdout
+    assert "the run is finished already" in told[1].stderr
+
+
 def test_a_changed_relation_is_another_setting(tiny: Tiny, tmp_path: Path) -> None:
     def one(window: Any) -> list[int]:
         return [0] * len(window)

@@ -29,8 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = "".join(c if c == " " else visible(c) for c in str(error))  # what a file holds may end up in it
         print(f"headscope: {said}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("headscope: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        if not getattr(stopped, "__notes__", ()):  # the command has said more already
+            print("headscope: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output, head for one, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -61,11 +61,12 @@ def run_analyze(args: Namespace) -> None:
             model, corpus, out=args.out, relations=relations, shard_size=args.shard_size, batch_size=args.batch_size,
             threads=args.threads, per_text=args.per_text, strict=args.strict, progress=_progress(args), **options,
         )  # fmt: skip
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         called = os.path.basename(sys.argv[0])
         called = "python -m headscope" if called == "__main__.py" else shlex.quote(called)
         again = f"{called} {shlex.join(sys.argv[1:])}"
         print(f"headscope: stopped; what is finished is kept in {args.out}. To go on: {again}", file=sys.stderr)
+        stopped.add_note("told")
         raise
     if args.json:
         print(json.dumps(as_json(result), ensure_ascii=False))
@@ -141,7 +142,10 @@ def _dry_run(model: Any, corpus: Any, options: dict[str, Any], relations: Any, a
         ("shards", unknown if told.shards is None else f"{told.shards:,} of up to {told.shard_size:,} texts"),
         ("batches", f"{told.batch} windows, {told.lanes} side by side"),
         ("speed", f"{told.texts_per_second:.1f} texts per second"),
-        ("time", unknown if told.seconds is None else f"about {clock(told.seconds)}"),
+        (
+            "time",
+            unknown if told.seconds is None else f"about {clock(told.seconds)}, and some seconds to begin and to end",
+        ),
         ("memory", f"about {told.memory / 1e9:.1f} GB ({told.free_memory / 1e9:.1f} GB are free)"),
     ]
     if told.disk is not None and told.disk_working is not None:

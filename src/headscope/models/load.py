@@ -119,16 +119,19 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
         options["gguf_file"] = source.gguf
     try:
         config = transformers.AutoConfig.from_pretrained(source.folder, **options)
-        network, info = transformers.AutoModel.from_pretrained(
-            source.folder,
-            config=config,
-            dtype=dtype,
-            use_safetensors=None if source.gguf else True,
-            attn_implementation="eager",  # the only implementation that forms the attention weights
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are told below, with their names
-            **options,
-        )
+        # What the folder lacks, a pooler that nobody asks for, is filled at random: always with the same numbers.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network, info = transformers.AutoModel.from_pretrained(
+                source.folder,
+                config=config,
+                dtype=dtype,
+                use_safetensors=None if source.gguf else True,
+                attn_implementation="eager",  # the only implementation that forms the attention weights
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are told below, with their names
+                **options,
+            )
     except Exception as error:  # the libraries below raise of every kind for a bad folder
         raise _explained(error, source) from error
     text = network.config.get_text_config()

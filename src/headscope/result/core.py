@@ -251,9 +251,9 @@ def _check_same(one: Result, other: Result) -> None:
     from headscope.runs.settings import differences
 
     found = differences(one.settings, other.settings)
-    hashes = ("weights", "config", "tokenizer")
-    if any(one.model[key] != other.model[key] for key in hashes):
-        found.append(f"model: {one.model['name']}, and {other.model['name']}")
+    parts = [part for part in ("weights", "config", "tokenizer") if one.model[part] != other.model[part]]
+    if parts:
+        found.append(f"model: {one.model['name']}, and {other.model['name']} (their {', '.join(parts)} differ)")
     if one.stacks != other.stacks:
         found.append(f"stacks: {one.stacks}, and {other.stacks}")
     if found:

@@ -48,7 +48,7 @@ def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: 
     table = table[table[score].notna()]
     best = table.sort_values(score, ascending=lowest, kind="stable").head(k)
     rows = ds.dataset(texts).to_table(filter=field("text").isin(best["text"].tolist())).to_pandas()
-    columns = dict.fromkeys(["id", "group", "window", score, "high_pairs", "focal_token", "focal_share", "content"])
+    columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window", "content"])
     merged = best.merge(rows, on="text", how="left", validate="one_to_one")
     found: pd.DataFrame = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
     return found

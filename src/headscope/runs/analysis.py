@@ -132,10 +132,12 @@ def _check_bad(texts: int, bad: int, first: list[str], strict: bool, name: str) 
     if not texts:
         raise HeadscopeError(
             f"there are no texts in {name}" + (f": {bad:,} bad records, {named}" if bad else ""),
-            "name the field that holds the text with --text-field (text_field=)" if bad else "check the input",
+            "name the fields that are there with --text-field and --group-field" if bad else "check the input",
         )
     if bad and strict:
-        raise HeadscopeError(f"{bad:,} bad records among {texts:,} texts: {named}", "mend them, or be less strict")
+        raise HeadscopeError(
+            f"{bad:,} bad records among {texts:,} texts: {named}", "mend them, or leave out --strict (strict=True)"
+        )
 
 
 def check_numbers(**numbers: int | None) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from headscope.errors import HeadscopeError
 from headscope.result.shards import pack
-from headscope.runs.plan import lanes_and_threads, measured_batch, peak_memory, tally_bytes
+from headscope.runs.plan import lanes_and_threads, measured_batch, peak_memory
 from headscope.runs.settings import Settings, default_shard_size
 from headscope.runs.tables import tables
 from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
@@ -80,8 +80,8 @@ def estimate(
         matrix = sum(
             len(pack({s: {"similarity_sum": v["similarity_sum"]}})) for s, v in sums.items() if "similarity_sum" in v
         )
-        # A table of counts fills up with the texts that are counted in it; this is what it takes once it is full.
-        counts = max(len(pack(sums)) - matrix, tally_bytes(shapes) // 8)
+        # A table of counts fills up with the texts that are counted in it, ever more slowly.
+        counts = (len(pack(sums)) - matrix) * (size / len(taken)) ** 0.4
         rows = sum(len(t) for t in tables(outcome, model.tokenizer).values()) / len(taken) * texts if per_text else 0
         working = int(shards * (matrix + counts) + rows)
         disk = int(shards * counts + 2 * matrix + rows)

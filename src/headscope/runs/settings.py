@@ -137,6 +137,11 @@ def default_shard_size(texts: int) -> int:
     return max(1, min(-(-texts // SHARDS), LARGEST_SHARD))
 
 
+def _short(value: Any) -> Any:
+    """Of a hash the first digits are enough."""
+    return f"{value[:8]}…" if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{16,64}", value) else value
+
+
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], prefix: str = "") -> list[str]:
     """What differs between two sets of settings, a line each.
 
@@ -149,5 +154,5 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], prefix: str 
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             found += differences(a, b, f"{prefix}{name}.")
         elif a != b:
-            found.append(f"{prefix}{name}: {a}, and {b}")
+            found.append(f"{prefix}{name}: {_short(a)}, and {_short(b)}")
     return found
