@@ -37,7 +37,7 @@ class Result:
     >>> texts = [(p["id"], p["text"], p["group"]) for p in headscope.passages()[:6]]
     >>> result = headscope.analyze(headscope.load(), texts, progress=False)
     >>> result
-    Result: 6 windows with headscope/bert12, encoder 12 layers × 12 heads, 6 shards, groups news
+    Result: 6 windows with headscope/bert12, encoder 12 layers × 12 heads, 6 shards, groups encyclopedia
     >>> result.dataset.pairs.dims
     ('layer', 'head', 'level', 'distance', 'relation')
     """

@@ -86,7 +86,7 @@ def analyze(
     >>> import headscope
     >>> result = headscope.analyze(None, ["It rains. It pours.", "The cat saw the dog. The dog ran."], progress=False)
     >>> int(result.dataset.texts), int(result.dataset.pairs.sel(layer=0, head=0).sum())
-    (2, 57)
+    (2, 73)
     """
     from headscope.models.load import load
     from headscope.models.model import Model
