@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError, brief
-from headscope.measures import loops
+from headscope.measures import token_loops
 from headscope.windows.window import Window
 
 Labels = Callable[
@@ -93,7 +93,7 @@ class _Single:
         pairs = self.size * (self.size - 1) // 2
         self.cells, self.traits = np.empty(pairs, np.int32), np.empty((3, pairs), np.int32)
         repeats = np.empty((pairs, 2), np.int32)
-        found = loops.relate(
+        found = token_loops.relate(
             window.word[places],
             window.category[places],
             window.sentence[places],

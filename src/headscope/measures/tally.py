@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.measures import loops
+from headscope.measures import pair_loops, token_loops
+from headscope.measures.compiled import STEPS
 from headscope.measures.described import Described
 from headscope.measures.relations import RELATIONS
 from headscope.measures.similarity import BINS
 from headscope.windows import CATEGORIES
 
-STEPS = loops.STEPS
 THRESHOLDS = tuple(k / 20 for k in range(1, STEPS + 1))
 REGIONS = ("inside", "edge", "outside")
 LONGEST_SUMMED = 512  # tokens; the mean matrix of longer windows is not kept
@@ -53,7 +53,7 @@ class HeadRows:
 
     given: NDArray[np.float64]  # (B, H, categories): the mean weight given to the category
     even: NDArray[np.float64]  # (B, categories): the same for attention spread evenly
-    rows: NDArray[np.float64]  # (B, H, len(loops.ROWS))
+    rows: NDArray[np.float64]  # (B, H, len(pair_loops.ROWS))
     focal_token: NDArray[np.int64]  # (B, H); -1: none
 
 
@@ -75,7 +75,7 @@ class Tally:
         self.similarity_sum = np.zeros((layers, heads, kept, kept))
         self.pairs = counts(layers, heads, BINS, table)
         self.own_pairs = counts(len(shape.own), layers, heads, BINS, table)
-        self.head_sums = np.zeros((layers, heads, len(loops.HEAD_SUMS)))
+        self.head_sums = np.zeros((layers, heads, len(pair_loops.HEAD_SUMS)))
         self.regions = np.zeros((layers, heads, len(REGIONS), 2))
         self.attention = np.zeros((layers, heads, len(CATEGORIES)))
         self.attention_even = np.zeros((layers, len(CATEGORIES)))
@@ -121,16 +121,16 @@ class Tally:
         given = np.zeros((size, heads, len(CATEGORIES)))
         high = np.zeros((size, heads, keys.category.shape[1]), dtype=bool)
         chosen = np.full((size, heads, STEPS), -1, dtype=np.int32)
-        rows = np.zeros((size, heads, len(loops.ROWS)))
+        rows = np.zeros((size, heads, len(pair_loops.ROWS)))
         levels = ranks(products, queries) if scale == "rank" else np.zeros((0, 0, 0, 0))
         maps = np.zeros((0, 0, 0, 0), dtype=np.float32) if shape.cross else weights
 
         def work(first: int, last: int) -> bool:
-            fine: bool = loops.attention_of_heads(
+            fine: bool = token_loops.attention_of_heads(
                 weights, even, queries.lengths, keys.lengths, keys.category, keys.counting, self.theta, first, last,
                 given, self.attended[k], self.attended_text[k], high,
             )  # fmt: skip
-            return fine and loops.pairs_of_heads(
+            return fine and pair_loops.pairs_of_heads(
                 products, levels, maps, high, queries.begins, queries.sizes, queries.cells, queries.traits,
                 queries.own, queries.kind, queries.kinds, queries.repeats, self.lowest, first, last,
                 self.similarity_sum[k], self.pairs[k], self.own_pairs[:, k], self.head_sums[k], self.regions[k],
@@ -139,7 +139,8 @@ class Tally:
 
         if not all(self._spread(work)):
             return None
-        loops.focal_of_layer(chosen, queries.sizes, queries.expected, self.focal_unique[k], self.focal_expected[k])
+        unique, expected = self.focal_unique[k], self.focal_expected[k]
+        token_loops.focal_of_layer(chosen, queries.sizes, queries.expected, unique, expected)
         by_category = np.zeros((size, len(CATEGORIES)))
         for b, length in enumerate(keys.lengths):
             by_category[b] = np.bincount(keys.category[b, :length], even[b, :length], len(CATEGORIES))
@@ -203,7 +204,7 @@ class Tally:
         found |= {f"pairs_{name}": self.own_pairs[r].reshape(table) for r, name in enumerate(shape.own)}
         if self.similarity_sum.size:
             found["similarity_sum"] = self.similarity_sum
-        found |= {name: self.head_sums[..., k] for k, name in enumerate(loops.HEAD_SUMS)}
+        found |= {name: self.head_sums[..., k] for k, name in enumerate(pair_loops.HEAD_SUMS)}
         found["flat"] = found["flat"].astype(np.int64)
         found["region_sum"], found["region_pairs"] = self.regions[..., 0], self.regions[..., 1].astype(np.int64)
         if shape.cross:
@@ -242,7 +243,7 @@ def ranks(products: NDArray[np.float32], windows: Described) -> NDArray[np.float
         order = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31)).astype(np.uint64)  # as the numbers are ordered
         packed = np.sort(order << np.uint64(32) | np.arange(len(i), dtype=np.uint64), axis=1)
         found = np.empty(values.shape)
-        loops.rank_levels(packed, found)
+        pair_loops.rank_levels(packed, found)
         levels[b][:, i, j] = found
         levels[b][:, j, i] = found
     return levels

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError, brief
 from headscope.measures.described import Described, Labels, describe
-from headscope.measures.loops import ROWS
+from headscope.measures.pair_loops import ROWS
 from headscope.measures.similarity import first_high_bin
 from headscope.measures.tally import HeadRows, Shape, Tally, even_of_batch
 from headscope.models.forward import collate, forward, pad_token, start_token

@@ -1,9 +1,11 @@
-"""The method's sums over a batch of windows, as compiled loops over the pairs of each head.
+"""The method's sums over the pairs of each head of a batch, as compiled loops.
 
-What `measures` says in formulas for one window (`similarity`, `relations`, `attention`, `focal`) is done here for every
+What `measures` says in formulas for one window (`similarity`, `focal`, `attention.correlation`) is done here for every
 head of a layer in two visits to each pair, without tables of pairs in between: the statistics cost a small share of
 the forward pass. Each head is worked on by one thread, windows in their order, sums in float64, so the numbers do not
 depend on how many threads there are.
+
+All that `pairs_of_heads` calls stands in this file: numba's cache does not notice a change in another one.
 
 Shapes: B windows, H heads, T tokens with padding, N tokens that count in a window, K its distinct token ids.
 """
@@ -12,91 +14,32 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from numpy.typing import NDArray
 
+from headscope.measures.compiled import EDGES, STEPS, compiled, compiled_sums
 from headscope.measures.focal import FEW
-from headscope.measures.relations import (
-    BOTH,
-    PUNCTUATION_PAIR,
-    RELATIONS,
-    REPEATED,
-    SENTENCE,
-    STOP_PAIR,
-    UNRELATED,
-    WORD_PIECES,
-)
-from headscope.measures.similarity import BINS, EDGES
-from headscope.windows.window import PUNCTUATION, STOP
+from headscope.measures.similarity import BINS
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-RELATED = len(RELATIONS)
-STEPS = BINS - 2  # the thresholds 0.05, 0.10, … 0.95
-_EDGES = EDGES.numpy()  # 0, 0.05, … 0.95
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
-# Sums of many terms in any order, so that they can be vectorised.
-_sums = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
 LANES = 16
 # The columns of two arrays that the loops fill: sums of each head, and what it did with one window at the run's τ.
 HEAD_SUMS = ("flat", "diagonal", "attention_correlation", "focal_frequency", "focal_distance")
 ROWS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
 
 
-@_compiled
+@compiled
 def bin_of(level: float) -> int:
     """The bin of a level, as `similarity.bins` has it: the edges k/20 decide, whatever 20·level rounds to."""
     if level < 0.0:
         return 0
     k = min(int(level * 20.0), 19)
-    if level < _EDGES[k]:
+    if level < EDGES[k]:
         k -= 1
-    elif k < 19 and level >= _EDGES[k + 1]:
+    elif k < 19 and level >= EDGES[k + 1]:
         k += 1
     return k + 1
 
 
-@_compiled
-def relate(
-    word: Any,  # (N,) of the tokens that count: numbers that are equal for pieces of one word, …
-    category: Any,
-    sentence: Any,  # … tokens of one sentence, …
-    same: Any,  # … repeated tokens; negative numbers match nothing
-    kind: Any,  # token ids by number
-    cells: Any,  # out (P,): (distance - 1) · relations + relation
-    traits: Any,  # out (3, P): distance, in one sentence, repeated
-    repeats: Any,  # out (P, 2): pairs of one id with itself, and the id's number
-) -> int:
-    """What `relations.relations` says of the pairs, as the loops want it; returns the number of rows in `repeats`."""
-    found = p = 0
-    for i in range(len(word)):
-        for j in range(i + 1, len(word)):
-            within = sentence[i] == sentence[j] and sentence[i] >= 0
-            again = same[i] == same[j] and same[i] >= 0
-            if word[i] == word[j] and word[i] >= 0:
-                relation = WORD_PIECES
-            elif category[i] == STOP or category[j] == STOP:
-                relation = STOP_PAIR
-            elif category[i] == PUNCTUATION or category[j] == PUNCTUATION:
-                relation = PUNCTUATION_PAIR
-            elif within:
-                relation = BOTH if again else SENTENCE
-            else:
-                relation = REPEATED if again else UNRELATED
-            cells[p] = (j - i - 1) * RELATED + relation
-            traits[0, p] = j - i
-            traits[1, p] = relation in (SENTENCE, BOTH)
-            traits[2, p] = relation in (REPEATED, BOTH)
-            if kind[i] == kind[j]:
-                repeats[found, 0], repeats[found, 1] = p, kind[i]
-                found += 1
-            p += 1
-    return found
-
-
-@_compiled
+@compiled
 def rank_levels(ordered: Any, levels: Any) -> None:
     """Mid-ranks over their number, from values sorted as (value, place) packed into 64 bits: (H, P) to (H, P)."""
     heads, size = ordered.shape
@@ -112,58 +55,7 @@ def rank_levels(ordered: Any, levels: Any) -> None:
             begin = end
 
 
-@_compiled
-def attention_of_heads(
-    weights: Any,  # (B, H, Tq, Tk) float32
-    even: Any,  # (B, Tk): what each key would receive if everybody read evenly
-    queries: Any,  # (B,): how many tokens read
-    keys: Any,  # (B,): how many there are to be read
-    category: Any,  # (B, Tk): of the keys
-    counting: Any,  # (B, Tk) bool: the keys that count
-    theta: float,
-    first: int,  # the heads first … last - 1 are done here
-    last: int,
-    given: Any,  # out (B, H, categories): the mean weight a token that reads gives to each category
-    attended: Any,  # sums (H, STEPS, categories): high-attention tokens
-    attended_text: Any,  # the same among the tokens that count
-    high: Any,  # out (B, H, Tk) bool: high-attention tokens among those that count, at θ
-) -> bool:
-    """Where the heads look. False where a weight is no finite number."""
-    column = np.empty(weights.shape[3])
-    fine = True
-    for h in range(first, last):
-        for b in range(len(queries)):
-            size = keys[b]
-            column[:size] = 0.0
-            for i in range(queries[b]):
-                for j in range(size):
-                    column[j] += weights[b, h, i, j]
-            most = most_text = 0.0
-            for j in range(size):
-                given[b, h, category[b, j]] += column[j] / queries[b]
-                column[j] /= even[b, j]
-                most = max(most, column[j])
-                if counting[b, j]:
-                    most_text = max(most_text, column[j])
-                fine &= np.isfinite(column[j])
-            for j in range(size):
-                received = column[j] / most if most > 0 else 0.0
-                for k in range(STEPS):
-                    if not received > _EDGES[k + 1]:
-                        break
-                    attended[h, k, category[b, j]] += 1
-                if not counting[b, j] or most_text <= 0:
-                    continue
-                received = received / (most_text / most)
-                high[b, h, j] = received > theta
-                for k in range(STEPS):
-                    if not received > _EDGES[k + 1]:
-                        break
-                    attended_text[h, k, category[b, j]] += 1
-    return fine
-
-
-@_compiled
+@compiled
 def _extremes(values: Any, size: int) -> tuple[float, float]:
     """The smallest and the largest of the first numbers, none of them NaN; in lanes, which can be vectorised."""
     low, high = np.full(LANES, values[0]), np.full(LANES, values[0])
@@ -180,7 +72,7 @@ def _extremes(values: Any, size: int) -> tuple[float, float]:
     return least, most
 
 
-@_sums
+@compiled_sums
 def _total(values: Any, size: int) -> float:
     total = 0.0
     for k in range(size):
@@ -188,7 +80,7 @@ def _total(values: Any, size: int) -> float:
     return total
 
 
-@_sums
+@compiled_sums
 def _about_mean(values: Any, size: int, mean: float) -> float:
     """Σ (x - mean)²."""
     total = 0.0
@@ -198,7 +90,7 @@ def _about_mean(values: Any, size: int, mean: float) -> float:
     return total
 
 
-@_compiled
+@compiled
 def _careful_correlation(
     s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float, squares: float, y_mean: float
 ) -> float:
@@ -214,7 +106,7 @@ def _careful_correlation(
     return 0.0 if constant else xy / np.sqrt(squares * yy)
 
 
-@_sums
+@compiled_sums
 def _with_map(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float) -> tuple[float, float, float]:
     """Σ (S - mean)·A, Σ A and Σ A² over the matrix."""
     xy, y, yy = 0.0, 0.0, 0.0
@@ -228,7 +120,7 @@ def _with_map(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float) -
     return xy, y, yy
 
 
-@_sums
+@compiled_sums
 def _with_mirror(a: Any, b: int, h: int, begin: int, n: int) -> float:
     """Σ A_ij·A_ji over the pairs."""
     total = 0.0
@@ -239,7 +131,7 @@ def _with_mirror(a: Any, b: int, h: int, begin: int, n: int) -> float:
     return total
 
 
-@_compiled
+@compiled
 def _correlation(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float, squares: float) -> float:
     """Pearson's correlation of x = S_ij with y = A_ij + A_ji over the pairs, given Σ (x - mean)².
 
@@ -260,7 +152,7 @@ def _correlation(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float
     return float(xy / np.sqrt(squares * spread))
 
 
-@_compiled
+@compiled
 def _bins(values: Any, size: int, most: float, bins: Any) -> None:
     """The bins of S / its largest. Multiplied, not divided; where that may round across an edge, divided after all."""
     factor = 20.0 / most
@@ -276,7 +168,7 @@ def _bins(values: Any, size: int, most: float, bins: Any) -> None:
             bins[k] = bin_of(np.float64(values[k]) / most)
 
 
-@_compiled
+@compiled
 def _take(products: Any, b: int, h: int, begin: int, n: int, value: Any) -> None:
     """Write S of each pair into a row."""
     if begin >= 0:
@@ -287,7 +179,7 @@ def _take(products: Any, b: int, h: int, begin: int, n: int, value: Any) -> None
             p += n - 1 - i
 
 
-@_compiled
+@compiled
 def _take_and_sum(products: Any, b: int, h: int, begin: int, n: int, value: Any, sums: Any) -> None:
     """The same, and add it to the sum of all windows."""
     if begin >= 0:
@@ -300,7 +192,7 @@ def _take_and_sum(products: Any, b: int, h: int, begin: int, n: int, value: Any,
             p += n - 1 - i
 
 
-@_compiled
+@compiled
 def _count_own(own: Any, b: int, bins: Any, cells: Any, size: int, own_pairs: Any, h: int) -> None:
     for r in range(len(own)):
         for p in range(size):
@@ -308,7 +200,7 @@ def _count_own(own: Any, b: int, bins: Any, cells: Any, size: int, own_pairs: An
                 own_pairs[r, h, bins[p], cells[b, p]] += 1
 
 
-@_sums
+@compiled_sums
 def _regions(s: Any, begin: int, n: int, high: Any, total: float) -> tuple[float, float, float, int]:
     """Σ over the pairs inside, at the edge, outside, and how many tokens are high, from the rows of those alone."""
     if begin < 0:
@@ -328,7 +220,7 @@ def _regions(s: Any, begin: int, n: int, high: Any, total: float) -> tuple[float
     return inside, edge, total - inside - edge, looking
 
 
-@_compiled
+@compiled
 def _similar_tokens(full: Any, n: int, width: int, counts: Any) -> None:
     """With how many others each token is similar, at every threshold: (N, N) bins to (STEPS, N) counts."""
     for k in range(STEPS):
@@ -340,7 +232,7 @@ def _similar_tokens(full: Any, n: int, width: int, counts: Any) -> None:
                 counts[k, i] += full[j, i] >= k + 2
 
 
-@_compiled
+@compiled
 def pairs_of_heads(
     products: Any,  # (B, H, T, T) float32: O·Oᵀ, the diagonal still in it
     levels: Any,  # (B, H, T, T) float64 where levels are ranks; empty where they are shares of the largest
@@ -496,33 +388,3 @@ def pairs_of_heads(
             rows[b, h, 2] = within / number
             rows[b, h, 3] = repeated / number
     return fine
-
-
-@_compiled
-def focal_of_layer(
-    chosen: Any,  # (B, H, STEPS): each head's focal token, -1 for none
-    sizes: Any,  # (B,): tokens that count
-    expected: Any,  # (B, H + 1)
-    unique_sum: Any,  # sums (STEPS, H + 1): windows with so many different focal tokens
-    expected_sum: Any,  # sums (STEPS,)
-) -> None:
-    """How many different focal tokens the heads of a layer have, and how many chance would give."""
-    heads = chosen.shape[1]
-    for b in range(len(sizes)):
-        if sizes[b] < 2:
-            continue
-        for k in range(STEPS):
-            unique = drawing = 0
-            for h in range(heads):
-                token = chosen[b, h, k]
-                if token < 0:
-                    continue
-                drawing += 1
-                new = 1
-                for other in range(h):
-                    if chosen[b, other, k] == token:
-                        new = 0
-                        break
-                unique += new
-            unique_sum[k, unique] += 1
-            expected_sum[k] += expected[b, drawing]
