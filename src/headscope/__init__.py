@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from headscope.models.convert import convert
     from headscope.models.load import load
     from headscope.models.model import Model
+    from headscope.report import reproduce
     from headscope.result import Result
     from headscope.runs.analysis import analyze
     from headscope.texts import passages
 
 __version__ = "0.1.0"
-__all__ = ["HeadscopeError", "Inspection", "Model", "Result", "analyze", "convert", "load", "passages"]
+__all__ = ["HeadscopeError", "Inspection", "Model", "Result", "analyze", "convert", "load", "passages", "reproduce"]
 
 # Everything below needs torch or transformers, which take seconds to import: each name is fetched when first used.
 _HOMES = {
@@ -33,6 +34,7 @@ _HOMES = {
     "convert": "headscope.models.convert",
     "load": "headscope.models.load",
     "passages": "headscope.texts",
+    "reproduce": "headscope.report",
 }
 
 

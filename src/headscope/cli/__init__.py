@@ -48,6 +48,10 @@ def _run(args: Namespace) -> None:
         from headscope.cli.analyze_texts import run_analyze
 
         run_analyze(args)
+    elif args.command in ("findings", "figures", "report", "reproduce"):
+        from headscope.cli import show_findings
+
+        getattr(show_findings, f"run_{args.command}")(args)
     else:
         from headscope.cli.check_model import run_check, run_convert
 

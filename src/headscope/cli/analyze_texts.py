@@ -51,7 +51,13 @@ def run_analyze(args: Namespace) -> None:
     import headscope
 
     with show.working("loading the model"):
-        model = headscope.load(args.model, device=args.device, dtype=args.dtype, revision=args.revision)
+        model = headscope.load(
+            args.model,
+            device=args.device,
+            dtype=args.dtype,
+            revision=args.revision,
+            random_weights=args.random_weights,
+        )
     options: dict[str, Any] = {name: getattr(args, name) for name in CHOICES} | {"layers": layers}
     if args.dry_run:
         _dry_run(model, corpus, options, relations, args)

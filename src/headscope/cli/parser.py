@@ -6,6 +6,7 @@ import argparse
 
 from headscope import __version__
 
+STACKS = ("encoder", "decoder", "cross")
 DESCRIPTION = "What every attention head of a transformer makes of a text, read from the heads' outputs."
 
 
@@ -16,6 +17,10 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _inspect(commands)
     _analyze(commands)
+    _findings(commands)
+    _figures(commands)
+    _report(commands)
+    _reproduce(commands)
     _check(commands)
     _convert(commands)
     _demo(commands)
@@ -52,7 +57,7 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     look = parser.add_argument_group("where to look")
     look.add_argument("--layer", type=int, help="one layer, from 0")
     look.add_argument("--head", type=int, help="one head of that layer, from 0")
-    look.add_argument("--stack", choices=("encoder", "decoder", "cross"), help="which attention, in a model of several")
+    look.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
     look.add_argument("--window", type=int, help="tokens in the window (default 128, or what the model takes)")
     look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
     look.add_argument("--pairs", type=int, default=15, help="how many of a head's strongest pairs to list (default 15)")
@@ -99,6 +104,37 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--out", metavar="RUN", help="folder for the run (needed, unless --dry-run)")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
+    parser.add_argument(
+        "--random-weights",
+        type=int,
+        metavar="SEED",
+        help="the same architecture untrained, for a floor: what learning added is what lies beyond it",
+    )
+    _reading(parser)
+    _choices(parser)
+    parser.add_argument("--layers", metavar="LIST", help="only these layers, for example 0,5,10-11")
+    parser.add_argument(
+        "--relation",
+        action="append",
+        default=[],
+        metavar="FILE.py:FUNCTION",
+        help="a relation of your own: a function from a window to a list of labels; may be given more than once",
+    )
+    work = parser.add_argument_group("the work")
+    work.add_argument("--dry-run", action="store_true", help="measure a few batches; tell time, memory and disk")
+    work.add_argument("--per-text", action="store_true", help="also write a row per text, layer and head")
+    work.add_argument("--batch-size", type=int, metavar="N", help="windows in a batch (default: measured)")
+    work.add_argument("--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most)")
+    _working(work)
+
+
+def _working(work: argparse._ArgumentGroup) -> None:
+    work.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    work.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    work.add_argument("--json", action="store_true", help="print JSON: progress on standard error, the summary last")
+
+
+def _reading(parser: argparse.ArgumentParser) -> None:
     read = parser.add_argument_group("reading texts")
     read.add_argument("--text-field", default="text", metavar="NAME", help="field or column of the text (default text)")
     read.add_argument("--group-field", metavar="NAME", help="field or column of the group; groups are kept apart")
@@ -116,23 +152,82 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     cut.add_argument(
         "--windows", choices=("first", "all", "random"), default="first", help="of a longer text (default first)"
     )
-    _choices(parser)
-    parser.add_argument("--layers", metavar="LIST", help="only these layers, for example 0,5,10-11")
+
+
+def _finished(parser: argparse.ArgumentParser) -> None:
+    """What every command on a finished run takes."""
+    parser.add_argument("run", metavar="RUN", help="a run's folder or a result.nc")
+    parser.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
+    parser.add_argument("--tau", type=float, help="level of a high pair, in steps of 0.05 (default: the run's)")
     parser.add_argument(
-        "--relation",
-        action="append",
+        "--floor",
+        nargs="+",
         default=[],
-        metavar="FILE.py:FUNCTION",
-        help="a relation of your own: a function from a window to a list of labels; may be given more than once",
+        metavar="RUN",
+        help="runs of the same architecture untrained (analyze --random-weights): shows what learning added",
     )
+
+
+def _findings(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "findings",
+        "hold every claim of the paper against a run: number, interval, verdict",
+    )
+    _finished(parser)
+    parser.add_argument("--sensitivity", action="store_true", help="also the verdicts at other thresholds")
+    parser.add_argument("--heads", action="store_true", help="also which heads are stable specialists, which noise")
+    parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of the bootstrap (default 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+
+
+def _figures(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(commands, "figures", "draw the figures of the paper, and more, for a run")
+    _finished(parser)
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the figures")
+    parser.add_argument(
+        "--format",
+        action="append",
+        choices=("svg", "pdf", "png"),
+        help="may be given more than once (default: svg)",
+    )
+    parser.add_argument("--only", action="append", metavar="NAME", help="only this figure; may be given more than once")
+    parser.add_argument("--model", help="the model that was analysed, for the figure of one head and one text")
+
+
+def _report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(commands, "report", "write findings, figures and examples of a run as one web page")
+    _finished(parser)
+    parser.add_argument("--out", required=True, metavar="FILE", help="the page, for example report.html")
+    parser.add_argument("--model", help="the model that was analysed, for the figure of one head and one text")
+
+
+def _reproduce(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "reproduce",
+        "analyse texts, then untrained models, and write findings, figures and a report",
+        "The same command again goes on where it was stopped.",
+    )
+    parser.add_argument("--texts", nargs="+", required=True, help="as for analyze")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for everything")
+    parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
+    _model(parser)
+    parser.add_argument(
+        "--floors", type=int, default=3, metavar="N", help="untrained models to compare with (default 3)"
+    )
+    parser.add_argument("--floor-texts", type=int, default=1000, metavar="N", help="texts they read (default 1000)")
+    _reading(parser)
+    _choices(parser)
     work = parser.add_argument_group("the work")
-    work.add_argument("--dry-run", action="store_true", help="measure a few batches; tell time, memory and disk")
-    work.add_argument("--per-text", action="store_true", help="also write a row per text, layer and head")
-    work.add_argument("--batch-size", type=int, metavar="N", help="windows in a batch (default: measured)")
-    work.add_argument("--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most)")
-    work.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
-    work.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    work.add_argument("--json", action="store_true", help="print JSON: progress on standard error, the summary last")
+    work.add_argument(
+        "--figure-format",
+        action="append",
+        choices=("svg", "pdf", "png"),
+        help="may be given more than once (default: svg)",
+    )
+    _working(work)
 
 
 def _check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

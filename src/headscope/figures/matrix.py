@@ -34,10 +34,38 @@ LABELLED = 256  # more tokens than this are numbered instead of named
 
 def similarity_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
     """S of one head. Lines part the sentences; dotted ones mark tokens with high attention among those that count."""
+    figure, axes = _square(len(inspection.window), f"Context similarity, layer {layer}, head {head}")
+    bands = _draw_similarity(figure, axes, inspection, layer, head, theta)
+    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", bands)
+    return figure
+
+
+def attention_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
+    """A of one head, and above it the attention that each token receives."""
+    figure, axes = _square(len(inspection.captured.keys), f"Attention, layer {layer}, head {head}", above=0.12)
+    blue = _draw_attention(figure, axes, inspection, layer, head, theta)
+    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", blue)
+    return figure
+
+
+def head_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
+    """What a head reads and what it makes of it: the attention map, and the similarity matrix under it."""
+    side = float(np.clip(1.6 + 0.075 * len(inspection.window), 4, 11))
+    figure = picture(side + 1.2, 2.15 * side + 1.0, f"What layer {layer}, head {head} reads, and what it makes of it")
+    above, below = figure.subplots(2, 1, height_ratios=[1.12, 1])
+    blue = _draw_attention(figure, above, inspection, layer, head, theta)
+    bands = _draw_similarity(figure, below, inspection, layer, head, theta)
+    caption(
+        figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", blue, bands
+    )
+    return figure
+
+
+def _draw_similarity(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:
+    """Draw S with its mask; returns what the dotted lines mean."""
     attended = inspection.attended(layer, head, theta, text_only=True)
     values = inspection.similarity.sel(layer=layer, head=head).values
     limit = symmetric_limit(values, inspection.counting.numpy())
-    figure, axes = _square(len(inspection.window), f"Context similarity, layer {layer}, head {head}")
     image = axes.imshow(values, cmap=SIMILARITY, vmin=-limit, vmax=limit, interpolation="nearest")
     _tokens(axes, inspection.window, inspection.window)
     _sentences(axes, inspection.window)
@@ -49,17 +77,14 @@ def similarity_figure(inspection: Inspection, layer: int, head: int, theta: floa
     _emphasise(axes, high)
     scale_bar(figure, image, axes, SCALES[inspection.options.similarity])
     bands = f"dotted blue: the {len(high)} tokens that receive more than {theta:g} of the largest attention among them"
-    bands = f"{bands}, special tokens left out" if high and not inspection.options.special else bands if high else ""
-    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", bands)
-    return figure
+    return f"{bands}, special tokens left out" if high and not inspection.options.special else bands if high else ""
 
 
-def attention_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
-    """A of one head, and above it the attention that each token receives."""
+def _draw_attention(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:
+    """Draw A and what each token receives; returns what is blue."""
     values = inspection.attention.sel(layer=layer, head=head).values
     received = inspection.received(layer, head).values
     keys = inspection.captured.keys
-    figure, axes = _square(len(keys), f"Attention, layer {layer}, head {head}", above=0.12)
     # Colours go by the square root: one large weight would otherwise leave the rest of the map white.
     norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
     image = axes.imshow(values, cmap=ATTENTION, norm=norm, interpolation="nearest")
@@ -77,9 +102,7 @@ def attention_figure(inspection: Inspection, layer: int, head: int, theta: float
     scale_bar(figure, image, axes, "attention weight A")
     axes.set_ylabel("reads (query)")
     axes.set_xlabel("is read (key)")
-    blue = f"blue: the {len(high)} of all tokens that receive more than {theta:g} of the largest attention"
-    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", blue)
-    return figure
+    return f"blue: the {len(high)} of all tokens that receive more than {theta:g} of the largest attention"
 
 
 def _square(size: int, title: str, above: float = 0.0) -> tuple[Picture, Axes]:

@@ -25,6 +25,8 @@ ATTENTION = LinearSegmentedColormap.from_list("attention", ["#ffffff", "#74c476"
 MASK = "#0072b2"
 BOUNDARY = "#555555"
 FORMATS = ("svg", "pdf", "png")
+# No date: the same result makes the same file.
+METADATA = {"pdf": {"Creator": "headscope", "CreationDate": None}, "svg": {"Creator": "headscope", "Date": None}}
 # Tried in turn for each character, where installed: tokens come in every script.
 FONTS = (
     "DejaVu Sans",
@@ -51,6 +53,10 @@ class Picture(Figure):
         _write(self, buffer, "png", dpi=100)
         return buffer.getvalue()
 
+    def write(self, target: Any, kind: str, *, outlines: bool = False) -> None:
+        """Write into an open file; `outlines` draws letters instead of leaving them to the reader's fonts."""
+        _write(self, target, kind, dpi=160, outlines=outlines)
+
     def save(self, file: str | Path) -> Path:
         """Write as SVG, PDF or PNG, by the file's ending."""
         file = Path(file)
@@ -67,13 +73,14 @@ class Picture(Figure):
         return file
 
 
-def _write(figure: Figure, target: Any, kind: str, dpi: int) -> None:
+def _write(figure: Figure, target: Any, kind: str, dpi: int, outlines: bool = False) -> None:
     import matplotlib
 
     # Text stays text in vector formats: it can be searched, and a reader's own fonts fill in missing scripts.
-    with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}), warnings.catch_warnings():
+    told: Any = {"svg.fonttype": "path" if outlines else "none", "pdf.fonttype": 42, "svg.hashsalt": "headscope"}
+    with matplotlib.rc_context(told), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(target, format=kind, dpi=dpi, metadata={"Creator": "headscope"} if kind == "pdf" else None)
+        figure.savefig(target, format=kind, dpi=dpi, metadata=METADATA.get(kind))
 
 
 def picture(width: float, height: float, title: str) -> Picture:
@@ -119,3 +126,42 @@ def symmetric_limit(values: Any, counting: Any) -> float:
     inner = np.abs(values[np.ix_(counting, counting)])
     largest = float(inner.max(initial=0))
     return largest or 1.0
+
+
+# Okabe and Ito's colours, told apart by the colour-blind; each goes with a dash and a marker for print in grey.
+LINES = (
+    ("#0072b2", "-", "o"),
+    ("#d55e00", "--", "s"),
+    ("#009e73", "-.", "^"),
+    ("#cc79a7", ":", "D"),
+    ("#000000", "-", "v"),
+    ("#56b4e9", "--", "P"),
+    ("#e69f00", "-.", "X"),
+    ("#7f7f7f", ":", "*"),
+)
+BASE = "#8c8c8c"  # what would be there without any effect
+THIRD_SHADES = {"early": "#f2f2f2", "middle": "#ffffff", "final": "#e9e9e9"}
+
+
+def line_style(place: int) -> dict[str, Any]:
+    """Colour, dash and marker of the n-th line of a figure."""
+    colour, dash, marker = LINES[place % len(LINES)]
+    return {"color": colour, "linestyle": dash, "marker": marker, "markersize": 4, "linewidth": 1.4}
+
+
+def by_logarithms(axis: Any) -> None:
+    """Ticks at 1, 2, 5, 10 … with plain numbers, for an axis that goes by logarithms."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def plain_axes(axes: Any) -> None:
+    """Only the axes that are read, and small figures on them."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_size(9)
+    axes.yaxis.label.set_size(9)

@@ -1,7 +1,8 @@
 """Derived numbers: what the counts of pairs say about a head, held against what was there to be found.
 
-Every function takes `pairs`, counts with the dimensions (…, level, distance, relation) of docs/method.md, and keeps the
-leading ones: one head, one layer's heads, a whole model. NaN means that there is nothing to compare.
+Most functions take the pairs that are high at some τ and all pairs, both as counts with the dimensions (…, distance,
+relation) of docs/method.md, and keep the leading ones: one head, one layer's heads, a whole model, a thousand
+resamples of it. NaN means that there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.measures.relations import BOTH, REPEATED, SENTENCE, UNRELATED
+from headscope.measures.relations import BOTH, REPEATED, SENTENCE, STOP_PAIR, UNRELATED
 from headscope.measures.similarity import first_high_bin
 
 Array = NDArray[np.float64]
+WORDS = (BOTH, SENTENCE, REPEATED, UNRELATED)  # the relations of two words
+WITHIN, ACROSS = (SENTENCE, BOTH), (UNRELATED, REPEATED)
+SIGNALS = {"sentence": (SENTENCE,), "repeated": (REPEATED,), "all": (SENTENCE, REPEATED, BOTH)}
 
 
 def high_and_all(pairs: Array, tau: float) -> tuple[Array, Array]:
@@ -29,6 +33,9 @@ def ratio(above: Array, below: Array) -> Array:
     return result
 
 
+# ---------------------------------------------------------------------- preferences
+
+
 def matched_ratio(k1: Array, n1: Array, k0: Array, n0: Array) -> tuple[Array, Array]:
     """How much likelier a pair of class 1 is to be high than one of class 0 of the same stratum (the last dimension).
 
@@ -38,36 +45,62 @@ def matched_ratio(k1: Array, n1: Array, k0: Array, n0: Array) -> tuple[Array, Ar
     >>> matched_ratio(a([2.0, 1.0]), a([4.0, 4.0]), a([1.0, 0.0]), a([4.0, 0.0]))
     (array(2.), array(0.5))
     """
+    found, expected = matched_counts(k1, n1, k0, n0)
+    left_out = ratio(np.where((n1 > 0) & (n0 > 0), 0, n1).sum(-1), n1.sum(-1))
+    return ratio(found, expected), left_out
+
+
+def matched_counts(k1: Array, n1: Array, k0: Array, n0: Array) -> tuple[Array, Array]:
+    """The high pairs of class 1 that have a counterpart, and how many there would be at the rate of class 0."""
     usable = (n1 > 0) & (n0 > 0)
     expected = np.where(usable, n1 * k0 / np.maximum(n0, 1), 0).sum(-1)
-    left_out = ratio(np.where(usable, 0, n1).sum(-1), n1.sum(-1))
-    return ratio(np.where(usable, k1, 0).sum(-1), expected), left_out
+    return np.where(usable, k1, 0).sum(-1), expected
 
 
-def _preference(pairs: Array, tau: float, ones: Sequence[int], zeros: Sequence[int]) -> Array:
-    """Matched ratio of the relations `ones` to the relations `zeros`, strata: distance × position in the lists."""
-    high, every = high_and_all(pairs, tau)
+def _classes(high: Array, every: Array, ones: Sequence[int], zeros: Sequence[int]) -> tuple[Array, Array, Array, Array]:
+    """k1, n1, k0, n0 of the relations `ones` and `zeros`, strata: distance × position in the lists."""
 
     def strata(counts: Array, kinds: Sequence[int]) -> Array:
         return np.concatenate([counts[..., kind] for kind in kinds], axis=-1)  # (…, kinds · distance)
 
-    return matched_ratio(strata(high, ones), strata(every, ones), strata(high, zeros), strata(every, zeros))[0]
+    return strata(high, ones), strata(every, ones), strata(high, zeros), strata(every, zeros)
 
 
-def sentence_preference(pairs: Array, tau: float = 0.5) -> Array:
+def sentence_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
+    """Pairs of words of one sentence against pairs across, at equal distance and repetition."""
+    return _classes(high, every, ones=WITHIN, zeros=ACROSS)
+
+
+def repetition_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
+    """Repeated pairs against others, at equal distance and sentence."""
+    return _classes(high, every, ones=(REPEATED, BOTH), zeros=(UNRELATED, SENTENCE))
+
+
+def separator_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
+    """Pairs with a sentence stop against unrepeated pairs of words, at equal distance."""
+    plain = [UNRELATED, SENTENCE]
+    return high[..., STOP_PAIR], every[..., STOP_PAIR], high[..., plain].sum(-1), every[..., plain].sum(-1)
+
+
+def sentence_preference(high: Array, every: Array) -> Array:
     """How much likelier two words of one sentence are to be similar, at equal distance and repetition."""
-    return _preference(pairs, tau, ones=(SENTENCE, BOTH), zeros=(UNRELATED, REPEATED))
+    return matched_ratio(*sentence_classes(high, every))[0]
 
 
-def repetition_preference(pairs: Array, tau: float = 0.5) -> Array:
+def repetition_preference(high: Array, every: Array) -> Array:
     """How much likelier a repeated token is to be similar to itself, at equal distance and sentence."""
-    return _preference(pairs, tau, ones=(REPEATED, BOTH), zeros=(UNRELATED, SENTENCE))
+    return matched_ratio(*repetition_classes(high, every))[0]
+
+
+def separator_similarity(high: Array, every: Array) -> Array:
+    """How much likelier a sentence stop and another token are to be similar than two words, at equal distance."""
+    return matched_ratio(*separator_classes(high, every))[0]
 
 
 def own_preference(own: Array, pairs: Array, tau: float = 0.5) -> Array:
     """How much likelier two tokens with the same label are to be similar, at equal distance and relation.
 
-    `own` counts the pairs with the same label and is a part of `pairs`.
+    `own` counts the pairs with the same label by level, distance and relation, and is a part of `pairs`.
     """
     rest = pairs - own
 
@@ -78,8 +111,93 @@ def own_preference(own: Array, pairs: Array, tau: float = 0.5) -> Array:
     return matched_ratio(strata(k1), strata(n1), strata(k0), strata(n0))[0]
 
 
-def distance_over_base(pairs: Array, tau: float = 0.5) -> Array:
+# ---------------------------------------------------------------------- reach
+
+
+def mean_distance(counts: Array) -> Array:
+    """The mean distance of pairs counted by distance, the last dimension.
+
+    >>> mean_distance(np.array([3.0, 0.0, 1.0]))
+    array(1.5)
+    """
+    return ratio(counts @ np.arange(1.0, counts.shape[-1] + 1), counts.sum(-1))
+
+
+def distance_over_base(high: Array, every: Array) -> Array:
     """Mean distance of the high pairs over the mean distance of all pairs: below 1, a head looks near."""
-    high, every = (counts.sum(-1) for counts in high_and_all(pairs, tau))  # (…, distance)
-    distance = np.arange(1, pairs.shape[-2] + 1)
-    return ratio(ratio(high @ distance, high.sum(-1)), ratio(every @ distance, every.sum(-1)))
+    return ratio(mean_distance(high.sum(-1)), mean_distance(every.sum(-1)))
+
+
+def reach_within(high: Array, every: Array) -> Array:
+    """Mean distance of the high pairs of one sentence over that of all pairs of one sentence."""
+    return ratio(*(mean_distance(counts[..., list(WITHIN)].sum(-1)) for counts in (high, every)))
+
+
+def across_rate(high: Array, every: Array) -> Array:
+    """High pairs across sentences, over their number if the high pairs of words fell evenly on pairs of words."""
+    return _share_over_base(high, every, ACROSS)
+
+
+def noise_rate(high: Array, every: Array) -> Array:
+    """Share of unrelated pairs among the high pairs of words, over their share among all pairs of words."""
+    return _share_over_base(high, every, (UNRELATED,))
+
+
+def _share_over_base(high: Array, every: Array, kinds: Sequence[int]) -> Array:
+    def share(counts: Array) -> Array:
+        by_relation = counts.sum(-2)  # (…, relation)
+        return ratio(by_relation[..., list(kinds)].sum(-1), by_relation[..., list(WORDS)].sum(-1))
+
+    return ratio(share(high), share(every))
+
+
+def distance_distribution(counts: Array) -> Array:
+    """The share of the pairs at each distance: (…, distance, relation) to (…, distance)."""
+    by_distance = counts.sum(-1)
+    return ratio(by_distance, by_distance.sum(-1, keepdims=True))
+
+
+# ---------------------------------------------------------------------- signal and noise
+
+
+def separation(pairs: Array, signal: str = "all") -> Array:
+    """Probability that a signal pair has a higher level than an unrelated pair of the same distance; ties half.
+
+    Takes all levels: (…, level, distance, relation). 0.5 is no separation. Distances count by their signal pairs.
+
+    >>> pairs = np.zeros((21, 1, 7))
+    >>> pairs[5, 0, SENTENCE], pairs[4, 0, UNRELATED], pairs[5, 0, UNRELATED] = 4, 1, 1
+    >>> separation(pairs, "sentence")
+    array(0.75)
+    """
+    shown = pairs[..., list(SIGNALS[signal])].sum(-1)  # (…, level, distance)
+    noise = pairs[..., UNRELATED]
+    below = np.cumsum(noise, axis=-2) - noise / 2
+    won = (shown * below).sum(-2)  # (…, distance): pairs of pairs
+    total = noise.sum(-2)
+    usable = total > 0
+    wins = np.where(usable, won / np.maximum(total, 1), 0).sum(-1)
+    return ratio(wins, np.where(usable, shown.sum(-2), 0).sum(-1))
+
+
+def between_share(total: Array, squares: Array, number: Array) -> Array:
+    """The share of variance that lies between heads, from each head's Σx, Σx² and number of values: (…, head) to (…).
+
+    Variance components of a one-way analysis, so that heads which differ only by chance have a share of 0, not of one
+    over the number of values. NaN with fewer than two heads or two values.
+
+    >>> x = np.array([[1.0, 1.2], [3.0, 3.2]])  # two heads, two shards
+    >>> round(float(between_share(x.sum(1), (x**2).sum(1), np.array([2.0, 2.0]))), 3)
+    0.99
+    """
+    used = number > 0
+    heads, values = used.sum(-1), number.sum(-1)
+    mean = ratio(total, number)
+    whole = ratio(total.sum(-1), values)
+    inside = np.maximum(np.where(used, squares - total * np.nan_to_num(mean), 0).sum(-1), 0)
+    between = np.where(used, number * (np.nan_to_num(mean) - whole[..., None]) ** 2, 0).sum(-1)
+    enough = (heads > 1) & (values > heads)
+    within = ratio(inside, np.where(enough, values - heads, 0))
+    size = ratio(values - ratio((number**2).sum(-1), values), np.where(enough, heads - 1, 0))  # values to a head
+    part = (ratio(between, np.where(enough, heads - 1, 0)) - within) / size
+    return np.clip(ratio(part, part + within), 0, 1)

@@ -347,6 +347,12 @@ class Inspection:
 
         return attention_figure(self, layer, head, theta)
 
+    def plot_head(self, layer: int, head: int, *, theta: float = 0.3) -> Picture:
+        """Both of them, the attention map above and the similarity matrix under it."""
+        from headscope.figures.matrix import head_figure
+
+        return head_figure(self, layer, head, theta)
+
     def plot_grid(self) -> Picture:
         """S of every head of every layer as small multiples."""
         from headscope.figures.grid import grid_figure

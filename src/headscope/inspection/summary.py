@@ -100,8 +100,9 @@ def _focus_columns(given: Array, even: Array) -> dict[str, Any]:
 
 
 def _pair_columns(counts: Array, tau: float) -> dict[str, Array]:
+    high, every = derived.high_and_all(counts, tau)
     return {
-        "distance": derived.distance_over_base(counts, tau),
-        "sentence_preference": derived.sentence_preference(counts, tau),
-        "repetition_preference": derived.repetition_preference(counts, tau),
+        "distance": derived.distance_over_base(high, every),
+        "sentence_preference": derived.sentence_preference(high, every),
+        "repetition_preference": derived.repetition_preference(high, every),
     }

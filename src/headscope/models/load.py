@@ -38,13 +38,14 @@ def load(
     dtype: str = "auto",
     revision: str | None = None,
     check: bool = True,
+    random_weights: int | None = None,
 ) -> Model:
     """Load a model: the embedded one, a hub id, a local folder or a GGUF file.
 
     Weights come from safetensors or GGUF files only and remote code is never run. `device="auto"` takes a GPU where
     there is one. `dtype="auto"` is float32 whatever the file holds, because levels and counts are read off small
     differences. The self-check runs on every model; `check=False` keeps its report in `model.report` instead of
-    raising.
+    raising. `random_weights` is a seed: the same architecture and tokenizer, as they were before any training.
 
     >>> model = load()
     >>> model
@@ -55,7 +56,10 @@ def load(
     if where.type == "cpu" and precision == torch.bfloat16 and not cpu_multiplies_bfloat16():
         raise HeadscopeError("this CPU cannot multiply bfloat16 matrices", 'use dtype="float32" or a GPU')
     with _quiet():
-        network = _network(source, precision).to(where).eval()
+        network = (
+            _network(source, precision) if random_weights is None else _untrained(source, precision, random_weights)
+        )
+        network = network.to(where).eval()
         tokenizer = _tokenizer(source, network)
     template = _template(source, tokenizer)
     report = _check(network, tokenizer, template, source)
@@ -65,7 +69,8 @@ def load(
             "load(..., check=False) loads it all the same"
         )
         report.raise_if_failed(_name_bad_weights(network) or remedy)
-    return Model(source.name, network, tokenizer, template, report)
+    name = source.name if random_weights is None else f"{source.name} (random weights, seed {random_weights})"
+    return Model(name, network, tokenizer, template, report)
 
 
 def _device(device: str) -> torch.device:
@@ -152,6 +157,21 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
             "the download is incomplete, or the configuration lies or belongs to another model: fetch the model again",
         )
     return network
+
+
+def _untrained(source: Source, dtype: torch.dtype, seed: int) -> Any:
+    """The architecture with the weights that training would begin with, the same for the same seed."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+        raise HeadscopeError(f"random_weights={seed!r}", "give a whole number from 0")
+    # The trained model is loaded first: what is wrong with a folder is wrong with its untrained twin.
+    config = _network(source, dtype).config
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            make: Any = transformers.AutoModel.from_config
+            return make(config, dtype=dtype, attn_implementation="eager")
+    except Exception as error:  # as above: any kind
+        raise _explained(error, source) from error
 
 
 def beyond_the_last_layer(unexpected: Collection[str], own: Collection[str], ahead: int = 0) -> str:

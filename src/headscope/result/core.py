@@ -24,6 +24,10 @@ from headscope.result.shards import Sums
 if TYPE_CHECKING:
     import pandas as pd
 
+    from headscope.figures.style import Picture
+    from headscope.findings import Findings
+    from headscope.findings.counts import Counts
+
 FILE = "result.nc"
 
 
@@ -112,6 +116,84 @@ class Result:
         from headscope.result.summary import by_head
 
         return by_head(self, self.tau(tau))
+
+    # ------------------------------------------------------------------ findings
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the shards counted, as arrays: read once, and all that numbers with intervals are made of."""
+        from headscope.findings.counts import counts_of
+
+        return counts_of(self)
+
+    def quantity(
+        self, name: str, *, by: str = "layer", tau: float | None = None, draws: int = 1000, seed: int = 0
+    ) -> xr.Dataset:
+        """A quantity of docs/method.md by "head", "layer", "third" of the depth or for the "model", with intervals.
+
+        `headscope.findings.QUANTITIES` names them all.
+        """
+        from headscope.findings import quantity
+        from headscope.findings.resampling import Resampling
+
+        return quantity(self.counts, Resampling(self.counts.windows, draws=draws, seed=seed), name, by, self.tau(tau))
+
+    def findings(
+        self, *, tau: float | None = None, floors: Sequence[Result] = (), draws: int = 1000, seed: int = 0
+    ) -> Findings:
+        """Every claim of the paper with its interval and verdict; `floors` are results of untrained models."""
+        from headscope.findings import findings
+
+        return findings(self, tau=tau, floors=floors, draws=draws, seed=seed)
+
+    def mean_matrix(self) -> xr.DataArray:
+        """Mean S of every head by place in the window; NaN where no text has a pair. Kept for windows up to 512 tokens.
+
+        Matrices are kept as sums over all texts only, so there are no intervals.
+        """
+        if "similarity_sum" not in self.dataset:
+            raise HeadscopeError("the mean matrix of windows this long is not kept", "analyse with a shorter window")
+        total, number = self.dataset["similarity_sum"], self.dataset["position_pairs"]
+        return (total / number.where(number > 0)).rename("mean_similarity")
+
+    def distance_distribution(
+        self, *, by: str = "layer", tau: float | None = None, draws: int = 1000, seed: int = 0
+    ) -> xr.Dataset:
+        """The share of high pairs at each distance, with intervals, and that of all pairs beside it (`base`)."""
+        from headscope.findings.quantities import distances
+        from headscope.findings.resampling import Resampling
+
+        return distances(self.counts, Resampling(self.counts.windows, draws=draws, seed=seed), by, self.tau(tau))
+
+    def sensitivity(self, *, draws: int = 1000, seed: int = 0) -> xr.Dataset:
+        """Every finding over the threshold it depends on, from 0.1 to 0.9."""
+        from headscope.findings.sensitivity import sensitivity
+
+        return sensitivity(self, draws=draws, seed=seed)
+
+    def stability(self, *, tau: float | None = None) -> pd.DataFrame:
+        """How well disjoint sets of texts agree on the order of heads, against their size."""
+        from headscope.findings.stability import stability
+
+        return stability(self, tau=tau)
+
+    def group_agreement(self, *, tau: float | None = None) -> pd.DataFrame:
+        """How well groups of texts agree on the order of heads."""
+        from headscope.findings.stability import by_groups
+
+        return by_groups(self, tau=tau)
+
+    def specialists(self, *, tau: float | None = None) -> pd.DataFrame:
+        """Which heads stand out from the typical one on all texts alike, which do not, and of which it is unclear."""
+        from headscope.findings.specialists import specialists
+
+        return specialists(self, tau=tau)
+
+    def figure(self, name: str, **options: Any) -> Picture:
+        """Draw a figure by its name (`headscope.figures.catalog.FIGURES`); it shows itself in a notebook."""
+        from headscope.figures.catalog import draw
+
+        return draw(self, name, **options)
 
     def tau(self, tau: float | None) -> float:
         """τ as asked for, or the run's own."""

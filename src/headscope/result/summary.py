@@ -66,16 +66,16 @@ def _columns(result: Result, tau: float, *, pooled: bool) -> dict[str, Any]:
         f"{name}_focus": derived.ratio(attention[..., k], np.broadcast_to(even[..., k], attention.shape[:-1]))
         for name, k in (("stop", categories.index("stop")), ("end", categories.index("end")))
     }
-    found["distance"] = derived.distance_over_base(pairs, tau)
-    found["sentence_preference"] = derived.sentence_preference(pairs, tau)
-    found["repetition_preference"] = derived.repetition_preference(pairs, tau)
+    high, every = derived.high_and_all(pairs, tau)
+    found["distance"] = derived.distance_over_base(high, every)
+    found["sentence_preference"] = derived.sentence_preference(high, every)
+    found["repetition_preference"] = derived.repetition_preference(high, every)
     for name in result.settings["relations"]:
         found[f"{name}_preference"] = derived.own_preference(over_heads(f"pairs_{name}"), pairs, tau)
     if "attention_correlation" in data:
         found["likeness"] = derived.ratio(over_heads("attention_correlation"), windows)
     step = first_high_bin(tau) - 2
     found["focal_share"] = derived.ratio(over_heads("focal_share")[..., step], windows)
-    high = pairs[..., first_high_bin(tau) :, :, :].sum((-3, -2, -1))
-    found["high_pairs"] = high.astype(np.int64)
+    found["high_pairs"] = high.sum((-2, -1)).astype(np.int64)
     found["flat"] = over_heads("flat").astype(np.int64)
     return found

@@ -1,0 +1,196 @@
+"""headscope findings, figures, report and reproduce."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.cli import show
+from headscope.errors import HeadscopeError
+from headscope.windows.text import visible
+
+if TYPE_CHECKING:
+    from headscope.findings import Findings
+    from headscope.models.model import Model
+    from headscope.result import Result
+
+EMBEDDED = "headscope/bert12"
+MARKS = {"holds": "✓", "does not hold": "✗", "open": "?", "no verdict": "–"}
+
+
+def run_findings(args: Namespace) -> None:
+    """Print every claim with its verdict, and a sentence on each."""
+    result, floors = opened(args)
+    with show.working("holding the claims against the numbers"):
+        found = result.findings(tau=args.tau, floors=floors, draws=args.draws, seed=args.seed)
+        swept = result.sensitivity(draws=args.draws, seed=args.seed) if args.sensitivity else None
+        heads = result.specialists(tau=args.tau) if args.heads else None
+    if args.json:
+        told = found.as_dict()
+        if swept is not None:
+            told["sensitivity"] = json.loads(swept.to_dataframe().reset_index().to_json(orient="records"))
+        if heads is not None:
+            told["heads"] = json.loads(heads.to_json(orient="records"))
+        print(json.dumps(told, ensure_ascii=False))
+        return
+    print_findings(found)
+    if swept is not None:
+        show.paragraph("\nVerdicts at other thresholds (✓ holds, ✗ does not hold, ? open, – no verdict)", style="bold")
+        at = [f"{threshold:g}" for threshold in swept["threshold"].values[::2]]
+        rows = [
+            (key, {"tau": "τ", "theta": "θ"}.get(over, ""), *(MARKS[str(v)] for v in line[::2]))
+            for key, over, line in zip(
+                swept["claim"].values, swept["over"].values, swept["verdict"].values, strict=True
+            )
+        ]
+        show.table(["claim", "over", *at], rows, text=(0, 1))
+    if heads is not None:
+        _print_heads(heads)
+
+
+def print_findings(found: Findings) -> None:
+    """The table, the sentences, the warnings."""
+    show.paragraph(f"{visible(found.model)}: {found.stack}, {found.windows:,} windows, τ = {found.tau:g}", style="bold")
+    show.paragraph(f"intervals: {found.interval}\n")
+    texts, floors = any(f.texts is not None for f in found), any(f.floor for f in found)
+    columns = ["claim", "measured", "no effect", "holds\nbeyond", "verdict"]
+    columns += ["of\ntexts"] * texts + ["untrained"] * floors
+    rows = []
+    for f in found:
+        row = [f"{f.key} {f.claim}", f.interval(), f"{f.none:g}", f"{f.bound:g}", f.verdict]
+        row += ["–" if f.texts is None else f"{f.texts:.0%}"] * texts
+        rows.append(row + [f.floor.range(f.digits) if f.floor else "–"] * floors)
+    show.table(columns, rows, text=(0, 4))
+    show.paragraph()
+    show.bullets(f"{f.key}: {f.sentence}" for f in found)
+    if found.warnings:
+        show.paragraph("\nSigns of trouble", style="bold")
+        show.bullets(f"{warning[0].upper()}{warning[1:]}." for warning in found.warnings)
+
+
+def _print_heads(heads: Any) -> None:
+    show.paragraph("\nHeads that stand out, at most 5 % of them by chance", style="bold")
+    rows = []
+    for score, own in heads.groupby("score", sort=False):
+        number = own["what"].value_counts()
+        best = own[own["what"] == "specialist"].sort_values("out", key=abs, ascending=False).head(5)
+        told = ", ".join(f"{row.layer}.{row.head}" for row in best.itertuples())
+        counts = [int(number.get(what, 0)) for what in ("specialist", "ordinary", "noise")]
+        rows.append((score.replace("_", " "), *counts, told))
+    show.table(["score", "specialists", "ordinary", "noise", "most (layer.head)"], rows, text=(0, 4))
+
+
+def run_figures(args: Namespace) -> None:
+    """Draw the figures into a folder."""
+    from headscope.report.core import draw_all
+
+    folder = Path(args.out)
+    if folder.exists() and not folder.is_dir():
+        raise HeadscopeError(f"{args.out!r} is a file and cannot be written to as a folder", "name a folder")
+    result, floors = opened(args)
+    with stages() as tell:
+        found = result.findings(tau=args.tau, floors=floors)
+        drawn = draw_all(
+            result, findings=found, model=model_for(result, args.model), tau=args.tau, only=args.only or None, tell=tell
+        )
+        rows = []
+        for each in drawn:
+            if each.picture is None:
+                rows.append((each.entry.name, f"not drawn: {each.problem}"))
+                continue
+            files = [each.picture.save(folder / f"{each.entry.name}.{kind}") for kind in args.format or ["svg"]]
+            number = f" (the paper's {each.entry.paper})" if each.entry.paper else ""
+            rows.append((", ".join(str(file) for file in files), f"{each.entry.title}{number}"))
+    show.table(["file", "what it shows"], rows, text=(0, 1))
+
+
+def run_report(args: Namespace) -> None:
+    """Write the report."""
+    from headscope.report.core import write_report
+
+    result, floors = opened(args)
+    with stages() as tell:
+        found = result.findings(tau=args.tau, floors=floors)
+        file = write_report(
+            result, args.out, findings=found, floors=floors, model=model_for(result, args.model), tell=tell
+        )
+    size = file.stat().st_size / 1e6
+    show.paragraph(f"The report is {file} ({size:.1f} MB): open it in a browser.")
+
+
+def run_reproduce(args: Namespace) -> None:
+    """Analyse, floor, findings, figures and report in one go."""
+    from headscope.report.reproduction import reproduce
+    from headscope.texts.corpus import open_paths
+
+    corpus = open_paths(
+        args.texts, text_field=args.text_field, group_field=args.group_field, id_field=args.id_field, split=args.split,
+        format=args.format, seed=args.seed,
+    )  # fmt: skip
+    names = ("window", "windows", "similarity", "scale", "repeated", "special", "language", "tau", "theta", "seed")
+    options: dict[str, Any] = {name: getattr(args, name) for name in (*names, "limit", "sample", "strict", "threads")}
+    done = reproduce(
+        args.model, corpus, args.out, floors=args.floors, floor_texts=args.floor_texts,
+        formats=tuple(args.figure_format or ["svg"]), device=args.device, dtype=args.dtype, revision=args.revision,
+        tell=None if args.quiet else lambda message: print(f"headscope: {message}", file=sys.stderr),
+        progress=not args.quiet, **options,
+    )  # fmt: skip
+    if args.json:
+        print(json.dumps(done.findings.as_dict() | {"report": str(done.report)}, ensure_ascii=False))
+        return
+    if args.quiet:
+        return
+    show.paragraph("\nWhat the paper says, and what was measured", style="bold")
+    rows = [(f.key, f.says, f.interval(), f.verdict) for f in done.findings]
+    show.table(["", "the paper", "measured", "verdict"], rows, text=(0, 1, 3))
+    show.paragraph()
+    print_findings(done.findings)
+    size = done.report.stat().st_size / 1e6
+    show.paragraph(f"\nThe report is {done.report} ({size:.1f} MB): open it in a browser.", style="bold")
+    show.paragraph(f"Beside it: findings.json, {len(done.figures)} figures, and the runs themselves.")
+
+
+def opened(args: Namespace) -> tuple[Result, list[Result]]:
+    """The run that is asked about, and those of untrained models."""
+    from headscope.result import Result
+
+    result = Result.open(args.run)
+    if args.stack is not None:
+        result = result.stack(args.stack)
+    floors = []
+    for path in args.floor:
+        floor = Result.open(path)
+        if result.name not in floor.stacks:
+            raise HeadscopeError(f"{path!r} has no stack {result.name!r}", f"it has {', '.join(floor.stacks)}")
+        if floor.model["weights"] == result.model["weights"]:
+            raise HeadscopeError(
+                f"{path!r} is a run of the same weights, not of an untrained model",
+                "make one with: headscope analyze … --random-weights 0",
+            )
+        floors.append(floor.stack(result.name))
+    return result, floors
+
+
+def model_for(result: Result, name: str | None) -> Model | None:
+    """The model for the figure of one head: as named, or the embedded one where that was analysed."""
+    from headscope.models.load import load
+
+    if name is None and result.model["name"] != EMBEDDED:
+        return None
+    return load(name)
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str], None]]:
+    """Say what is being drawn while it takes its time, on a terminal only."""
+    err = show.console(stderr=True)
+    if not err.is_terminal:
+        yield lambda title: None
+        return
+    with err.status("reading the result") as status:
+        yield lambda title: status.update(f"drawing: {title}")

@@ -1,0 +1,63 @@
+"""What the figures of a whole result share: what they speak of, and how lines over layers are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headscope.figures.style import BASE, THIRD_SHADES
+from headscope.findings.counts import THIRDS, Counts
+from headscope.findings.resampling import Estimate
+from headscope.windows.text import visible
+
+if TYPE_CHECKING:
+    from headscope.result.core import Result
+
+
+def spoken_of(result: Result, tau: float | None = None) -> str:
+    """Model, stack, texts and choices, for a caption."""
+    settings = result.settings
+    parts = [visible(result.model["name"]), result.name, f"{int(result.dataset['texts']):,} texts"]
+    if settings.get("windows") == "all":
+        parts[-1] = f"{int(result.dataset['texts']):,} windows of {result.texts['texts']:,} texts"
+    parts.append(f"{settings['similarity']}, levels by {'rank' if settings['scale'] == 'rank' else 'maximum'}")
+    if tau is not None:
+        parts.append(f"τ = {tau:g}")
+    return ", ".join(parts)
+
+
+def shade_thirds(axes: Any, counts: Counts) -> None:
+    """Grey behind the early and the final layers."""
+    for name in THIRDS:
+        places = counts.third(name)
+        if places:
+            first, last = counts.layers[places[0]], counts.layers[places[-1]]
+            axes.axvspan(first - 0.5, last + 0.5, color=THIRD_SHADES[name], linewidth=0, zorder=0)
+
+
+def over_layers(axes: Any, counts: Counts, found: Estimate, style: dict[str, Any], label: str = "") -> None:
+    """A line over layers with its interval as a band."""
+    layers = np.array(counts.layers)
+    axes.fill_between(layers, found.low, found.high, color=style["color"], alpha=0.22, linewidth=0)
+    axes.plot(layers, found.value, label=label or None, **style)
+    step = max(1, len(layers) // 12)
+    axes.set_xticks(layers[::step])
+    axes.set_xlim(layers[0] - 0.5, layers[-1] + 0.5)
+
+
+def base_line(axes: Any, value: float) -> None:
+    """Where there would be no effect."""
+    if np.isfinite(value):
+        axes.axhline(value, color=BASE, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+
+
+def shown_layers(layers: Sequence[int]) -> list[int]:
+    """An early, a middle and the last layer: 1, 6 and 11 of 12, as in the paper.
+
+    >>> shown_layers(range(12)), shown_layers(range(6)), shown_layers([3])
+    ([1, 6, 11], [1, 3, 5], [3])
+    """
+    places = [min(1, len(layers) - 1), len(layers) // 2, len(layers) - 1]
+    return sorted({layers[place] for place in places})

@@ -1,0 +1,82 @@
+"""Numbers over layers: the trajectory of every score, and the number of different focal tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headscope.figures.corpus import base_line, over_layers, shade_thirds, spoken_of
+from headscope.figures.style import BASE, LINES, Picture, by_logarithms, caption, line_style, picture, plain_axes
+from headscope.findings.derived import ratio
+from headscope.findings.quantities import QUANTITIES, View, estimate
+from headscope.findings.resampling import Resampling
+
+if TYPE_CHECKING:
+    from headscope.result.core import Result
+
+TRAJECTORIES = (
+    "stop_focus", "end_focus", "distance", "sentence_preference", "repetition_preference", "separator_similarity",
+    "reach_within", "across_rate", "focal_share", "mask_contrast", "likeness", "separation_all",
+)  # fmt: skip
+LOGARITHMIC = 8.0  # a panel whose largest ratio is so many times its smallest is drawn by logarithms
+
+
+def trajectory(result: Result, tau: float | None = None) -> Picture:
+    """Every score over the layers, with 95 % intervals; dashed, no effect."""
+    at, counts = result.tau(tau), result.counts
+    names = [name for name in TRAJECTORIES if all(need in counts.stored for need in QUANTITIES[name].needs)]
+    columns, resample = 3, Resampling(counts.windows)
+    rows = -(-len(names) // columns)
+    figure = picture(9.6, 1.95 * rows + 0.9, "From layer to layer")
+    grid: Any = figure.subplots(rows, columns, sharex=True, squeeze=False)
+    for axes in grid.flat[len(names) :]:
+        axes.set_visible(False)
+    for place, (axes, name) in enumerate(zip(grid.flat, names, strict=False)):
+        found = estimate(counts, resample, name, "layer", at)
+        shade_thirds(axes, counts)
+        base_line(axes, QUANTITIES[name].base)
+        over_layers(axes, counts, found, line_style(0))
+        known = found.value[np.isfinite(found.value) & (found.value > 0)]
+        if QUANTITIES[name].base == 1.0 and known.size and known.max() > LOGARITHMIC * known.min():
+            axes.set_yscale("log")
+            by_logarithms(axes.yaxis)
+        plain_axes(axes)
+        axes.set_title(QUANTITIES[name].label, fontsize=9)
+        if place // columns == rows - 1 or place + columns >= len(names):
+            axes.set_xlabel("layer")
+            axes.tick_params(labelbottom=True)
+    caption(
+        figure,
+        f"{spoken_of(result, at)}",
+        f"Bands: 95 % intervals ({resample.how}). Dashed: no effect. Grey: early and final thirds.",
+    )
+    return figure
+
+
+def focal_tokens(result: Result, tau: float | None = None) -> Picture:
+    """How many different focal tokens a layer's heads have, and how many they would have by chance."""
+    at, counts = result.tau(tau), result.counts
+    resample = Resampling(counts.windows)
+    figure = picture(7.2, 4.0, "Different focal tokens among the heads of a layer")
+    axes = figure.add_subplot()
+    shade_thirds(axes, counts)
+    spread = counts.stored["focal_unique"][:, :, View(counts, "layer", at).step].sum(0)  # (L, unique)
+    shares = ratio(spread, spread.sum(-1, keepdims=True))
+    for layer, line in zip(counts.layers, shares, strict=True):
+        axes.scatter(
+            np.full(len(line), layer), np.arange(len(line)), s=110 * np.nan_to_num(line), color=LINES[5][0], alpha=0.7,
+            linewidth=0, zorder=2,
+        )  # fmt: skip
+    found = estimate(counts, resample, "focal_unique", "layer", at)
+    over_layers(axes, counts, found, line_style(0) | {"zorder": 4}, "measured, mean over texts")
+    _, expected, windows = (each.sum(0) for each in View(counts, "layer", at).focal())
+    axes.plot(
+        counts.layers, ratio(expected, windows), color=BASE, linestyle=(0, (4, 2)), linewidth=1.6, zorder=3,
+        label="expected if every head drew a token of the text by frequency",
+    )  # fmt: skip
+    axes.set(xlabel="layer", ylabel=f"of {counts.heads} heads", ylim=(0, counts.heads + 0.6))
+    plain_axes(axes)
+    axes.legend(fontsize=8, frameon=False, loc="lower left")
+    caption(figure, spoken_of(result, at), "Dots: in how many texts a layer has so many. Bands: 95 % intervals.")
+    return figure

@@ -1,0 +1,67 @@
+"""The findings at a glance: each number with its interval, against no effect and the smallest that matters."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from headscope.figures.corpus import spoken_of
+from headscope.figures.style import BASE, LINES, Picture, by_logarithms, caption, picture
+from headscope.findings.verdicts import Finding, Findings
+
+if TYPE_CHECKING:
+    from headscope.result.core import Result
+
+INK = {"holds": LINES[0][0], "does not hold": LINES[1][0], "open": "#000000", "no verdict": BASE}
+MARKS = {"holds": "o", "does not hold": "X", "open": "s", "no verdict": "s"}
+
+
+def findings_figure(result: Result, findings: Findings) -> Picture:
+    """A line for each claim, each on its own scale."""
+    figure = picture(9.6, 0.56 * len(findings) + 1.3, "What the paper says, and what was measured")
+    grid: Any = figure.subplots(len(findings), 1, squeeze=False)[:, 0]
+    for axes, found in zip(grid, findings, strict=True):
+        _line(axes, found)
+    floors = any(found.floor and found.floor.values for found in findings)
+    caption(
+        figure,
+        f"{spoken_of(result, findings.tau)}",
+        f"Bars: intervals, {findings.interval}.",
+        "Thin line: no effect. Grey: short of the smallest effect that matters. Round: holds; cross: does not hold; "
+        "square: open, or no verdict." + (" Small bars: untrained models." if floors else ""),
+    )
+    return figure
+
+
+def _line(axes: Any, found: Finding) -> None:
+    axes.set_yticks([0], [f"{found.key}  {found.claim}"], fontsize=8)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="x", labelsize=7, length=2, pad=1)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(-1, 1)
+    numbers = [found.none, found.bound, found.value, found.low, found.high]
+    numbers += list(found.floor.values) if found.floor else []
+    known = [number for number in numbers if math.isfinite(number)]
+    logarithmic = found.none == 1.0 and min(known) > 0 and max(known) > 8 * min(known)
+    if logarithmic:
+        axes.set_xscale("log")
+        by_logarithms(axes.xaxis)
+        low, high = min(known) / 1.15, max(known) * 1.15
+    else:
+        room = 0.08 * (max(known) - min(known))
+        low, high = min(known) - room, max(known) + room
+    axes.set_xlim(low, high)
+    axes.axvspan(low, found.bound, color="#ededed", linewidth=0, zorder=0)
+    axes.axvline(found.none, color=BASE, linewidth=1)
+    for value in found.floor.values if found.floor else ():
+        axes.plot([value, value], [-0.75, -0.2], color="#444444", linewidth=1.4)
+    if math.isnan(found.value):
+        axes.text(0.5, 0.5, found.reason, transform=axes.transAxes, ha="center", va="center", fontsize=8, color=BASE)
+    else:
+        ink = INK[found.verdict]
+        if math.isfinite(found.low):
+            axes.plot([found.low, found.high], [0.2, 0.2], color=ink, linewidth=3, solid_capstyle="butt")
+        axes.plot(found.value, 0.2, marker=MARKS[found.verdict], color=ink, markersize=7, markeredgecolor="white")
+    shown = f"{found.interval()}\n{found.verdict}"
+    axes.text(1.01, 0.5, shown, transform=axes.transAxes, fontsize=8, va="center", color=INK[found.verdict])

@@ -1,0 +1,297 @@
+"""The claims of the paper as code: for each the statistic, what no effect would be, and the smallest that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headscope.errors import HeadscopeError
+from headscope.findings import derived
+from headscope.findings.counts import Counts, pooled
+from headscope.findings.derived import Array, ratio
+from headscope.findings.quantities import View, contrast
+from headscope.findings.resampling import Estimate, Resampling
+from headscope.windows import CATEGORIES
+
+
+class NotHere(Exception):  # noqa: N818 - no error: an answer
+    """This result cannot speak to a claim; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim. It holds where the whole interval of its statistic lies beyond `bound`."""
+
+    key: str
+    paper: str  # the claim in a few words
+    says: str  # what the paper says
+    statistic: str
+    none: float  # the statistic where there is no effect
+    bound: float  # the smallest effect that matters
+    measure: Callable[[Counts, Resampling, float, float | None], Estimate]
+    thresholds: str = ""  # "tau" or "theta" where the statistic depends on one
+    digits: int = 2
+
+    @property
+    def twice(self) -> float:
+        """An effect twice the smallest that matters."""
+        return 2 * self.bound - self.none
+
+
+def _third(counts: Counts, name: str) -> list[int]:
+    places = counts.third(name)
+    if not places:
+        raise NotHere(f"no layer of the {name} third was read")
+    return places
+
+
+def _focus(category: str) -> Callable[[Counts, Resampling, float, float | None], Estimate]:
+    """Attention of the final layers to a category, over an even spread."""
+
+    def measure(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+        places, k = _third(counts, "final"), CATEGORIES.index(category)
+        given = pooled(counts.stored["attention"][..., k].sum(2), places)
+        even = pooled(counts.stored["attention_even"][..., k], places) * counts.heads
+        if not even.sum() > 0:
+            what = "closing special token" if category == "end" else "sentence stop"
+            raise NotHere(f"there is no {what} that could be read")
+        if theta is not None:
+            return _among_the_attended(counts, resample, places, k, theta)
+        return resample(ratio, given, even)
+
+    return measure
+
+
+def _among_the_attended(
+    counts: Counts, resample: Resampling, places: list[int], category: int, theta: float
+) -> Estimate:
+    """The same claim read off the tokens with high attention: their share of the category, over that of all tokens."""
+    attended = pooled(counts.stored["attended"][:, :, :, round(theta * 20) - 1].sum(2), places)  # (S, category)
+    tokens = counts.stored["tokens"]
+
+    def share(high: Array, every: Array) -> Array:
+        return ratio(
+            ratio(high[..., category], high.sum(-1)),
+            ratio(every[..., category], every.sum(-1)),
+        )
+
+    return resample(share, attended, tokens)
+
+
+def _preference(
+    function: Callable[[Array, Array], Array], lack: str
+) -> Callable[[Counts, Resampling, float, float | None], Estimate]:
+    """A matched ratio of the final layers' pairs."""
+
+    def measure(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+        places = _third(counts, "final")
+        high = pooled(counts.high(tau), places)
+        found = resample(function, high, counts.base * counts.heads * len(places))
+        if np.isnan(found.value):
+            raise NotHere(lack)
+        return found
+
+    return measure
+
+
+def specialisation(counts: Counts, resample: Resampling, tau: float, theta: float | None = None) -> Estimate:
+    """The share of variance between heads, of log repetition preference and of mean distance, mean over layers."""
+    if counts.heads < 2:
+        raise NotHere("there is one head")
+    if counts.blocks < 2:
+        raise NotHere("the texts are in one block: nothing tells heads from chance")
+    if tau not in counts.scores:
+        counts.scores.update(scores_of_blocks(counts, [tau]))
+    values = counts.scores[tau]  # (S, L, 2, H)
+    known = np.isfinite(values)
+    filled = np.where(known, values, 0)
+
+    def share(total: Array, squares: Array, number: Array) -> Array:
+        each = derived.between_share(total, squares, number)  # (…, L, 2)
+        return np.asarray(_mean(_mean(each)))
+
+    found = resample(share, filled, filled**2, known.astype(np.float64))
+    if np.isnan(found.value):
+        raise NotHere("too few blocks of texts have similar pairs in every head")
+    return found
+
+
+def scores_of_blocks(counts: Counts, taus: Sequence[float]) -> dict[float, Array]:
+    """Log repetition preference and distance of every head in every block: (S, L, 2, H), for several τ in one pass."""
+    every = counts.base[:, None]
+    found: dict[float, list[Array]] = {tau: [] for tau in taus}
+    for k in range(len(counts.layers)):
+        for tau, high in zip(taus, counts.layer_at(k, taus), strict=True):  # (S, H, distance, relation)
+            above, below = derived.matched_counts(*derived.repetition_classes(high, every))
+            # A half on either side: a block without a single similar repetition has no logarithm.
+            repetition = np.where(above + below > 0, np.log((above + 0.5) / (below + 0.5)), np.nan)
+            found[tau].append(np.stack([repetition, derived.distance_over_base(high, every)], axis=1))
+    return {tau: np.stack(parts, axis=1) for tau, parts in found.items()}
+
+
+def _mean(values: Array) -> Array:
+    """The mean over the last dimension of what is there; NaN where nothing is."""
+    known = np.isfinite(values)
+    return ratio(np.where(known, values, 0).sum(-1), known.sum(-1).astype(np.float64))
+
+
+def _shortening(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+    """Mean distance of similar pairs over base, early minus middle layers."""
+    thirds = [_third(counts, name) for name in ("early", "middle")]
+    high = counts.high(tau)
+    sums = [pooled(high, places) for places in thirds]
+
+    def difference(early: Array, middle: Array, every: Array) -> Array:
+        return derived.distance_over_base(early, every) - derived.distance_over_base(middle, every)
+
+    found = resample(difference, *sums, counts.base)
+    if np.isnan(found.value):
+        raise NotHere("there are no similar pairs in the early or in the middle layers")
+    return found
+
+
+def _focal(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+    """Different focal tokens minus the number expected, mean over layers."""
+    if counts.heads < 2:
+        raise NotHere("there is one head")
+
+    def excess(number: Array, expected: Array, windows: Array) -> Array:
+        return _mean(ratio(number - expected, windows))
+
+    found = resample(excess, *View(counts, "layer", tau).focal())
+    if np.isnan(found.value):
+        raise NotHere("no window has pairs")
+    return found
+
+
+def _mask(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+    """Mean level inside minus outside the mask of high attention, mean over layers."""
+    if "region_sum" not in counts.stored:
+        raise NotHere("cross-attention has no mask on the pairs")
+    if theta is not None and "mask_sum" not in counts.stored:
+        raise NotHere("the run kept the mask at its own θ only")
+    sums = View(counts, "layer", tau, theta).regions()
+    found = resample(lambda *each: _mean(contrast(*each)), *sums)
+    if np.isnan(found.value):
+        raise NotHere("no layer has pairs both inside and outside the mask")
+    return found
+
+
+def _unlikeness(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+    """1 minus the correlation of similarity with attention, mean over layers."""
+    if "attention_correlation" not in counts.stored:
+        raise NotHere("in cross-attention maps and pairs are of different tokens")
+    sums = View(counts, "layer", tau).windows("attention_correlation")
+    found = resample(lambda total, number: 1 - _mean(ratio(total, number)), *sums)
+    if np.isnan(found.value):
+        raise NotHere("all matrices are flat")
+    return found
+
+
+CLAIMS = (
+    Claim(
+        key="1a",
+        paper="Final layers focus on sentence stops",
+        says="The attention of the last layers turns to the marks that part sentences.",
+        statistic="attention to stops over an even spread, final layers",
+        none=1.0,
+        bound=1.1,
+        measure=_focus("stop"),
+        thresholds="theta",
+    ),
+    Claim(
+        key="1b",
+        paper="Final layers focus on closing special tokens",
+        says="… and to the special tokens that close a text.",
+        statistic="attention to closing special tokens over an even spread, final layers",
+        none=1.0,
+        bound=1.1,
+        measure=_focus("end"),
+        thresholds="theta",
+    ),
+    Claim(
+        key="2",
+        paper="Heads specialise",
+        says="Heads have roles of their own: some find repetitions, others gather round one common token.",
+        statistic="share of variance between heads, of log repetition preference and of distance, mean over layers",
+        none=0.0,
+        bound=0.5,
+        measure=specialisation,
+        thresholds="tau",
+    ),
+    Claim(
+        key="3",
+        paper="Long range becomes short range",
+        says="Similarity reaches far in early layers and draws near in later ones.",
+        statistic="mean distance of similar pairs over that of all pairs, early minus middle layers",
+        none=0.0,
+        bound=0.05,
+        measure=_shortening,
+        thresholds="tau",
+        digits=3,
+    ),
+    Claim(
+        key="4",
+        paper="Final layers keep within the sentence",
+        says="In the last layers similarity stays within the sentence.",
+        statistic="sentence preference, final layers",
+        none=1.0,
+        bound=1.1,
+        measure=_preference(derived.sentence_preference, "no pair across sentences is similar, or there is none"),
+        thresholds="tau",
+    ),
+    Claim(
+        key="5",
+        paper="Heads pick different focal tokens",
+        says="Each head picks a focal token of its own: 9 to 10 different ones among 12 heads.",
+        statistic="different focal tokens minus those expected by chance, mean over layers",
+        none=0.0,
+        bound=0.25,
+        measure=_focal,
+        thresholds="tau",
+    ),
+    Claim(
+        key="6",
+        paper="Similarity is higher where attention is",
+        says="Similarity is high among the tokens that attention singles out.",
+        statistic="mean level inside minus outside the attention mask, mean over layers",
+        none=0.0,
+        bound=0.02,
+        measure=_mask,
+        thresholds="theta",
+        digits=3,
+    ),
+    Claim(
+        key="7",
+        paper="Similarity is not attention over again",
+        says="The similarity of outputs shows what attention maps alone do not.",
+        statistic="1 minus the correlation of similarity with attention, mean over layers",
+        none=0.0,
+        bound=0.5,
+        measure=_unlikeness,
+    ),
+    Claim(
+        key="8",
+        paper="Separators are centres of similarity",
+        says="High similarity gathers round the separators.",
+        statistic="separator similarity, final layers",
+        none=1.0,
+        bound=1.1,
+        measure=_preference(derived.separator_similarity, "no two words are similar, or there is no stop"),
+        thresholds="tau",
+    ),
+)
+
+
+def claim(key: str) -> Claim:
+    """A claim by its key.
+
+    >>> claim("5").bound
+    0.25
+    """
+    for each in CLAIMS:
+        if each.key == key:
+            return each
+    raise HeadscopeError(f"there is no claim {key!r}", f"use one of {', '.join(each.key for each in CLAIMS)}")

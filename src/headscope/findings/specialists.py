@@ -1,0 +1,133 @@
+"""Which heads are stable specialists and which are noise, with control for looking at all of them at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from headscope.errors import HeadscopeError
+from headscope.findings.derived import Array
+from headscope.findings.quantities import QUANTITIES
+from headscope.findings.resampling import VERDICT_FROM
+from headscope.findings.stability import head_sums, scores_of
+
+if TYPE_CHECKING:
+    from headscope.result.core import Result
+
+# How far from the typical head a head must lie to matter: in logarithms where scores are ratios.
+RATIOS = ("stop_focus", "end_focus", "sentence_preference", "repetition_preference", "separator_similarity")
+SMALLEST = {"distance": 0.05, "focal_share": 0.05, "mask_contrast": 0.02, "likeness": 0.1}
+LEAST = 0.01  # ratios below this are taken for it: a head without a single such pair has no logarithm
+RATE = 0.05  # of the heads called specialists may be so by chance
+SPECIALIST, ORDINARY, NOISE = "specialist", "ordinary", "noise"
+
+
+def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
+    """A row per score and head: how far it stands out from the typical head (the median), and what to make of it.
+
+    *specialist*: it stands out by more than the smallest difference that matters, on all texts alike; the share of
+    false ones among those called so is held at 5 % over all heads (Benjamini and Hochberg). *ordinary*: it certainly
+    stands out by less. *noise*: the texts disagree too much to tell. `agree` is the share of groups in which the head
+    stands out in the same direction.
+    """
+    counts, at = result.counts, result.tau(tau)
+    if counts.blocks < VERDICT_FROM:
+        raise HeadscopeError(
+            f"there are {counts.blocks} blocks of texts, too few to tell heads from noise",
+            f"analyse more texts, or use smaller shards: it takes {VERDICT_FROM}",
+        )
+    layer, head = np.meshgrid(counts.layers, np.arange(counts.heads), indexing="ij")
+    frames = []
+    for name in scores_of(counts):
+        sums = head_sums(counts, name, at)
+        value = QUANTITIES[name].function(*(each.sum(0) for each in sums)).reshape(-1)
+        out, error = _standing_out(name, sums)
+        agree = _agreement(name, sums, counts.groups, out)
+        p = _p_values(np.abs(out), error, smallest(name), counts.blocks)
+        frames.append(
+            pd.DataFrame(
+                {
+                    "score": name,
+                    "layer": layer.reshape(-1),
+                    "head": head.reshape(-1),
+                    "value": value,
+                    "out": out,
+                    "error": error,
+                    "p": adjusted(p),
+                    "what": _labels(out, error, adjusted(p), smallest(name), counts.blocks),
+                    "agree": agree,
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def smallest(name: str) -> float:
+    """The smallest difference from the typical head that matters: a tenth more or less, or an amount."""
+    return float(np.log(1.1)) if name in RATIOS else SMALLEST[name]
+
+
+def adjusted(p: Array) -> Array:
+    """Benjamini and Hochberg's adjusted p-values; NaN stays NaN and does not count.
+
+    >>> adjusted(np.array([0.01, 0.04, 0.03, np.nan])).round(3).tolist()
+    [0.03, 0.04, 0.04, nan]
+    """
+    found = np.full_like(p, np.nan)
+    known = np.flatnonzero(np.isfinite(p))
+    if not known.size:
+        return found
+    order = known[np.argsort(p[known])]
+    scaled = p[order] * known.size / np.arange(1, known.size + 1)
+    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1)
+    return found
+
+
+def _standing_out(name: str, sums: list[Array]) -> tuple[Array, Array]:
+    """Each head's distance from the median head, and its standard error by the jackknife over blocks."""
+    total = [each.sum(0) for each in sums]
+    out = _distance(name, [each[None] for each in total])[0]
+    without = _distance(name, [each[None] - own for each, own in zip(total, sums, strict=True)])  # (S, heads)
+    number = len(without)
+    with np.errstate(invalid="ignore"):
+        error = np.sqrt((number - 1) / number * ((without - without.mean(0)) ** 2).sum(0))
+    return out, error
+
+
+def _distance(name: str, sums: list[Array]) -> Array:
+    values = QUANTITIES[name].function(*sums)
+    values = values.reshape(len(values), -1)
+    if name in RATIOS:
+        values = np.log(np.maximum(values, LEAST))
+    known = np.isfinite(values)
+    if not known.any():
+        return np.full_like(values, np.nan)
+    return values - np.nanmedian(np.where(known.any(1, keepdims=True), values, 0), axis=1, keepdims=True)
+
+
+def _p_values(size: Array, error: Array, least: float, blocks: int) -> Array:
+    """How likely so large a distance would be if the true one were just the smallest that matters; both directions."""
+    from scipy.stats import t
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.minimum(2 * t.sf((size - least) / error, blocks - 1), 1))
+
+
+def _labels(out: Array, error: Array, p: Array, least: float, blocks: int) -> Array:
+    from scipy.stats import t
+
+    certain = np.abs(out) + t.ppf(0.975, blocks - 1) * error < least
+    labels = np.where(p < RATE, SPECIALIST, np.where(certain, ORDINARY, NOISE)).astype(object)
+    labels[~np.isfinite(out)] = None
+    return labels
+
+
+def _agreement(name: str, sums: list[Array], groups: tuple[str, ...], out: Array) -> Array:
+    names = list(dict.fromkeys(groups))
+    if len(names) < 2:
+        return np.full_like(out, np.nan)
+    members = [np.array([group == name for group in groups]) for name in names]
+    each = np.stack([_distance(name, [s[own].sum(0)[None] for s in sums])[0] for own in members])
+    return np.asarray((np.sign(each) == np.sign(out)).mean(0))

@@ -1,0 +1,201 @@
+"""Findings: every claim of the paper held against a result, with an interval and an honest verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headscope.findings.claims import CLAIMS, Claim, NotHere
+from headscope.findings.counts import Counts
+from headscope.findings.floor import Floor, floor_of
+from headscope.findings.resampling import DRAWS, VERDICT_FROM, Estimate, Resampling
+from headscope.findings.trouble import signs_of_trouble
+from headscope.findings.words import in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headscope.result.core import Result
+
+HOLDS, FAILS, OPEN, NONE = "holds", "does not hold", "open", "no verdict"
+# So many standard errors beyond the bound an effect must lie to be seen in 80 % of corpora: 1.96 + 0.84.
+SEEN = 2.8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about one claim."""
+
+    key: str
+    claim: str
+    says: str  # the paper
+    statistic: str
+    verdict: str
+    value: float  # NaN where `reason` says why there is none
+    low: float
+    high: float
+    none: float  # the statistic where there is no effect
+    bound: float  # the smallest effect that matters
+    detectable: float  # an effect of this size would be found in 80 % of such corpora
+    can_tell: bool  # whether that is at most twice the smallest effect that matters
+    digits: int
+    reason: str = ""  # why there is no verdict
+    sentence: str = ""
+    texts: float | None = None  # share of texts that show the effect on their own, where rows per text were kept
+    floor: Floor | None = None
+
+    def interval(self) -> str:
+        """The number with its interval, as one string."""
+        if math.isnan(self.value):
+            return "–"
+        shown = f"{self.value:.{self.digits}f}"
+        return shown if math.isnan(self.low) else f"{shown} [{self.low:.{self.digits}f}, {self.high:.{self.digits}f}]"
+
+
+@dataclass(frozen=True)
+class Findings(Sequence[Finding]):
+    """All findings of one result, in the order of the claims, with warnings about signs of trouble.
+
+    >>> import headscope
+    >>> texts = [p["text"] for p in headscope.passages()[:8]]
+    >>> found = headscope.analyze(None, texts, progress=False).findings()
+    >>> found["1b"].verdict
+    'holds'
+    """
+
+    model: str
+    stack: str
+    windows: int
+    blocks: int
+    interval: str
+    tau: float
+    theta: float
+    found: tuple[Finding, ...] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            for finding in self.found:
+                if finding.key == key:
+                    return finding
+            raise KeyError(key)
+        return self.found[key]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.found)
+
+    def __repr__(self) -> str:
+        head = f"{self.model}, {self.stack}, {self.windows:,} windows, τ = {self.tau:g}"
+        rows = [f"{f.key:<3}{f.claim:<46}{f.interval():<24}{f.verdict}" for f in self.found]
+        return "\n".join([head, *rows])
+
+    def table(self) -> pd.DataFrame:
+        """A row per claim."""
+        import pandas as pd
+
+        columns = "key claim says statistic value low high none bound verdict texts sentence".split()
+        frame = pd.DataFrame([{name: getattr(f, name) for name in columns} for f in self.found])
+        if any(f.floor for f in self.found):
+            frame["floor"] = [f.floor.mean if f.floor else math.nan for f in self.found]
+            frame["learned"] = [f.floor.learned if f.floor else None for f in self.found]
+        return frame
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: numbers that are not there become None."""
+        told = asdict(self)
+        told["findings"] = told.pop("found")
+        plain: dict[str, Any] = _plain(told)
+        return plain
+
+
+def findings(
+    result: Result, *, tau: float | None = None, floors: Sequence[Result] = (), draws: int = DRAWS, seed: int = 0
+) -> Findings:
+    """Hold every claim against a result."""
+    from headscope.findings.single_texts import shares_of_texts
+
+    counts, at = result.counts, result.tau(tau)
+    resample = Resampling(counts.windows, draws=draws, seed=seed)
+    shares = shares_of_texts(result, at)
+    found = []
+    for claim in CLAIMS:
+        one = judge(claim, counts, resample, at)
+        floor = floor_of(claim, one.value, one.low, one.high, [each.counts for each in floors], at) if floors else None
+        share = shares.get(claim.key)
+        words = in_words(claim, one, counts, at, share, floor)
+        found.append(_with(one, sentence=words, texts=share, floor=floor))
+    return Findings(
+        model=result.model["name"],
+        stack=result.name,
+        windows=int(result.dataset["texts"]),
+        blocks=counts.blocks,
+        interval=f"95 %, {resample.how}",
+        tau=at,
+        theta=float(result.settings["theta"]),
+        found=tuple(found),
+        warnings=tuple(signs_of_trouble(counts, at)),
+    )
+
+
+def judge(claim: Claim, counts: Counts, resample: Resampling, tau: float, theta: float | None = None) -> Finding:
+    """Measure one claim and say whether it holds."""
+    nan, reason = math.nan, ""
+    value = low = high = error = nan
+    try:
+        if not counts.windows.sum():
+            raise NotHere("no window has two tokens to compare")
+        found = claim.measure(counts, resample, tau, theta)
+        value, low, high, error = (float(each) for each in (found.value, found.low, found.high, found.error))
+    except NotHere as answer:
+        reason = str(answer)
+    if not reason and not resample.decides:
+        number = "one block" if counts.blocks == 1 else f"{counts.blocks} blocks"
+        reason = f"{number} of texts; a verdict takes {VERDICT_FROM}"
+    elif not reason and math.isnan(low):
+        reason = "too many resamples of the texts have nothing to compare"
+    detectable = claim.bound + SEEN * error
+    return Finding(
+        key=claim.key,
+        claim=claim.paper,
+        says=claim.says,
+        statistic=claim.statistic,
+        verdict=NONE if reason else verdict(low, high, claim.bound),
+        value=value,
+        low=low,
+        high=high,
+        none=claim.none,
+        bound=claim.bound,
+        detectable=detectable,
+        can_tell=not reason and detectable <= claim.twice,
+        digits=claim.digits,
+        reason=reason,
+    )
+
+
+def verdict(low: float, high: float, bound: float) -> str:
+    """Whether a whole interval lies beyond the smallest effect that matters, short of it, or neither.
+
+    >>> verdict(1.2, 1.4, 1.1), verdict(0.9, 1.05, 1.1), verdict(1.0, 1.2, 1.1)
+    ('holds', 'does not hold', 'open')
+    """
+    return HOLDS if low > bound else FAILS if high < bound else OPEN
+
+
+def _with(finding: Finding, **changes: Any) -> Finding:
+    return Finding(**{**{name: getattr(finding, name) for name in finding.__dataclass_fields__}, **changes})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+__all__ = ["Estimate", "Finding", "Findings", "findings", "judge", "verdict"]

@@ -1,0 +1,88 @@
+"""One plain sentence for each finding: what was measured, in words that need no table."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from headscope.findings.claims import Claim
+from headscope.findings.counts import Counts
+from headscope.findings.derived import ratio
+from headscope.findings.quantities import View
+
+if TYPE_CHECKING:
+    from headscope.findings.floor import Floor
+    from headscope.findings.verdicts import Finding
+
+
+def in_words(claim: Claim, found: Finding, counts: Counts, tau: float, share: float | None, floor: Floor | None) -> str:
+    """What was found for this claim."""
+    if math.isnan(found.value):
+        return f"It cannot be told: {found.reason}."
+    said = [_measured(claim, found, counts, tau), _judged(claim, found)]
+    if share is not None:
+        said.append(f"Taken by itself, {share:.0%} of the texts show it.")
+    if floor is not None:
+        words = floor.words
+        said.append(f"{words[0].upper()}{words[1:]}.")
+    return " ".join(said)
+
+
+def _measured(claim: Claim, found: Finding, counts: Counts, tau: float) -> str:
+    value, final = found.value, _layers(counts, "final")
+    if claim.key == "1a":
+        return f"{final} give sentence stops {value:.2f} times the attention that an even spread would."
+    if claim.key == "1b":
+        return f"{final} give closing special tokens {value:.2f} times the attention that an even spread would."
+    if claim.key == "2":
+        return (
+            f"Of the variance of repetition preference and distance over heads and blocks of texts, {value:.0%} lies "
+            "between the heads of a layer; the more texts in a block, the larger it comes out."
+        )
+    if claim.key == "3":
+        way = "farther apart" if value >= 0 else "closer together"
+        return (
+            f"Similar tokens lie {way} in the early than in the middle layers, by {abs(value):.1%} of the mean "
+            "distance of any two."
+        )
+    if claim.key == "4":
+        return (
+            f"In {final[0].lower()}{final[1:]} two words of one sentence are {value:.2f} times as likely to be similar "
+            "as two of different sentences at the same distance."
+        )
+    if claim.key == "5":
+        number, expected, windows = (each.sum(0) for each in View(counts, "layer", tau).focal())
+        unique, chance = (ratio(each, windows).mean() for each in (number, expected))
+        how = "more than" if value > 0 else "fewer than"
+        return (
+            f"The {counts.heads} heads of a layer have {unique:.1f} different focal tokens, where drawing them by "
+            f"frequency alone would give {chance:.1f}: {how} chance."
+        )
+    if claim.key == "6":
+        way = "higher" if value >= 0 else "lower"
+        return f"Pairs of tokens that receive much attention are {way} in level by {abs(value):.3f} than the others."
+    if claim.key == "7":
+        return f"Similarity and attention correlate by {1 - value:.2f} over the pairs."
+    return (
+        f"In {final[0].lower()}{final[1:]} a sentence stop and another token are {value:.2f} times as likely to be "
+        "similar as two words at the same distance."
+    )
+
+
+def _judged(claim: Claim, found: Finding) -> str:
+    if found.reason:
+        return f"No verdict: {found.reason}."
+    bound = f"{claim.bound:g}"
+    if found.verdict == "holds":
+        return f"The whole interval lies beyond {bound}: the claim holds."
+    if found.verdict == "does not hold":
+        return f"The whole interval lies short of {bound}: the claim does not hold."
+    able = "" if found.can_tell else " These texts are too few or too varied to tell an effect twice as large."
+    return f"The interval reaches across {bound}: open.{able}"
+
+
+def _layers(counts: Counts, third: str) -> str:
+    numbers = [counts.layers[place] for place in counts.third(third)]
+    if not numbers:
+        return f"The {third} layers"
+    return f"The {third} layers ({numbers[0]} to {numbers[-1]})" if len(numbers) > 1 else f"Layer {numbers[0]}"

@@ -1,0 +1,184 @@
+"""Writing the report: one HTML file with everything in it, that asks nothing of any network and runs no script."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.errors import HeadscopeError, brief
+from headscope.figures.catalog import FIGURES, Entry, draw
+from headscope.report.examples import one_head, roles
+from headscope.result.merge import partial_name
+from headscope.windows.text import visible
+
+if TYPE_CHECKING:
+    from headscope.figures.style import Picture
+    from headscope.findings import Findings
+    from headscope.models.model import Model
+    from headscope.result.core import Result
+
+TEMPLATE = "report.html"
+ONE_HEAD = Entry(
+    "one-head",
+    "One head and one text",
+    "Figs. 1 to 6",
+    "Above, the head's attention map: each row shows what one token reads. Blue tokens receive more than θ of the "
+    "largest attention. Below, the context similarity matrix of the same head: which tokens it finds alike, whatever "
+    "it read. Lines part the sentences.",
+    one_head,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure of the report, or why it could not be drawn."""
+
+    entry: Entry
+    picture: Picture | None
+    problem: str = ""
+
+
+def write_report(
+    result: Result,
+    out: str | Path,
+    *,
+    findings: Findings | None = None,
+    floors: Sequence[Result] = (),
+    model: Model | None = None,
+    figures: Iterable[Drawn] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Path:
+    """Write a result as one self-contained HTML file: findings, figures, examples, texts, settings.
+
+    `model` is needed for one figure only, that of a single head and text, and must be the one that was analysed.
+    """
+    import jinja2
+
+    target = Path(out)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
+    found = findings or result.findings(floors=floors)
+    drawn = figures if figures is not None else draw_all(result, findings=found, model=model, tell=tell)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("headscope.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template(TEMPLATE).render(
+        result=result,
+        model=visible(result.model["name"]),
+        findings=found,
+        figures=[_shown(each) for each in drawn],
+        roles=roles(result),
+        texts=about_texts(result),
+        settings=result.settings,
+        versions=json.loads(result.attrs["versions"]),
+        floors=[visible(floor.model["name"]) for floor in floors],
+    )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = partial_name(target)
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, target)
+    except OSError as error:
+        raise HeadscopeError(
+            f"{str(out)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
+        ) from error
+    return target
+
+
+def draw_all(
+    result: Result,
+    *,
+    findings: Findings | None = None,
+    model: Model | None = None,
+    tau: float | None = None,
+    only: Sequence[str] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> list[Drawn]:
+    """Every figure of the catalogue, and that of one head where the model is at hand; or those that `only` names."""
+    from headscope.figures.verdicts import findings_figure
+
+    names = list(FIGURES) if only is None else list(only)
+    for name in names:
+        if name not in FIGURES and name != ONE_HEAD.name:
+            raise HeadscopeError(f"there is no figure {name!r}", f"use one of {', '.join([*FIGURES, ONE_HEAD.name])}")
+    drawn = []
+    if model is not None and (only is None or ONE_HEAD.name in names):
+        drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result), _checked(model, result)), tell))
+    for name in names:
+        if name == ONE_HEAD.name:
+            continue
+        entry = FIGURES[name]
+        options = {} if tau is None or name in ("mean-matrices", "threshold-choice", "sensitivity") else {"tau": tau}
+        if name == "findings" and findings is not None:
+            drawn.append(_try(entry, lambda: findings_figure(result, findings), tell))
+        else:
+            drawn.append(_try(entry, lambda name=name, options=options: draw(result, name, **options), tell))  # type: ignore[misc]
+    return drawn
+
+
+def _try(entry: Entry, make: Callable[[], Picture], tell: Callable[[str], None] | None) -> Drawn:
+    """A figure that these texts cannot fill is left out, and the report says why."""
+    if tell:
+        tell(entry.title)
+    try:
+        return Drawn(entry, make())
+    except HeadscopeError as error:
+        return Drawn(entry, None, str(error))
+
+
+def _checked(model: Model, result: Result) -> Model:
+    from headscope.runs.fingerprint import model_fingerprint
+
+    if model_fingerprint(model)["weights"] != result.model["weights"]:
+        raise HeadscopeError("the model at hand is not the one that was analysed", "name the other one")
+    return model
+
+
+def _shown(drawn: Drawn) -> dict[str, Any]:
+    """A figure as the page wants it: the picture itself within its address."""
+    entry, shown = drawn.entry, {"entry": drawn.entry, "problem": drawn.problem, "source": "", "caption": ""}
+    if drawn.picture is None:
+        return shown
+    held = io.BytesIO()
+    drawn.picture.write(held, "svg", outlines=True)
+    data = base64.b64encode(held.getvalue()).decode()
+    caption = f"{entry.title}. {drawn.picture.caption}"
+    return shown | {"source": f"data:image/svg+xml;base64,{data}", "caption": caption}
+
+
+def about_texts(result: Result) -> dict[str, Any]:
+    """How many texts, how long, in which groups, and what was left out."""
+    data, told = result.dataset, result.texts
+    windows = int(data["texts"])
+    shards = result.shards
+    counted = {
+        name: int(shards["texts_read"].values[[str(group) == name for group in shards["group"].values]].sum())
+        for name in result.groups
+    }
+    flat = data["flat"].values
+    return {
+        "name": visible(str(told["name"])),
+        "texts": int(told["texts"]),
+        "windows": windows,
+        "tokens": float(data["tokens"].sum()) / max(windows, 1),
+        "categories": {str(c): int(n) for c, n in zip(data["category"].values, data["tokens"].values, strict=True)},
+        "groups": {visible(name): number for name, number in counted.items()} if any(counted) else {},
+        "shards": shards.sizes["shard"],
+        "bad": int(told["bad"]),
+        "first_bad": [visible(brief(ValueError(str(each)))) for each in told.get("first_bad", [])],
+        "refused": int(told["refused"]),
+        "unsplit": int(data["unsplit"]),
+        "pairless": int(data["pairless"]),
+        "flat": int(flat.sum()),
+        "flat_heads": int((flat > 0).sum()),
+    }

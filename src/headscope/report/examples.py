@@ -1,0 +1,97 @@
+"""Texts that show a head's role, for the report: which heads, which texts, and one of them drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headscope.errors import HeadscopeError
+from headscope.findings.specialists import SPECIALIST
+from headscope.result.rows import HEADS
+from headscope.windows.text import visible
+
+if TYPE_CHECKING:
+    from headscope.figures.style import Picture
+    from headscope.models.model import Model
+    from headscope.result.core import Result
+
+# A role, the score of heads by which it is found, and the score of texts by which it is shown.
+ROLES = (
+    ("finds repetitions", "repetition_preference", "repetition_share"),
+    ("keeps to the sentence", "sentence_preference", "sentence_share"),
+    ("reads the ends of sentences", "stop_focus", "stop_focus"),
+    ("gathers round one token", "focal_share", "focal_share"),
+)
+LONGEST = 600  # characters of a text that are shown
+TEXTS = 3  # to a role
+LOOKED_AT = 20  # texts among which the shortest is drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The head that stands out most in one role, and the texts that show it best."""
+
+    role: str
+    layer: int
+    head: int
+    score: str
+    value: float
+    texts: list[dict[str, Any]]
+
+
+def roles(result: Result) -> list[Role]:
+    """A head for each role, where the run kept rows per text and there is a head that stands out."""
+    if not (result.file.parent / HEADS).exists():
+        return []
+    try:
+        table = result.specialists()
+    except HeadscopeError:  # too few texts to tell any head from noise
+        return []
+    found = []
+    for role, score, shown_by in ROLES:
+        own = table[(table["score"] == score) & (table["what"] == SPECIALIST) & (table["out"] > 0)]
+        for _, best in own.sort_values("out", ascending=False).iterrows():
+            layer, head = int(best["layer"]), int(best["head"])
+            shown = result.examples(layer, head, shown_by, TEXTS)
+            if len(shown):
+                texts = [_text(dict(row), shown_by) for _, row in shown.iterrows()]
+                found.append(Role(role, layer, head, score, float(best["value"]), texts))
+                break
+    return found
+
+
+def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:
+    text = str(row["text"])
+    cut = text if len(text) <= LONGEST else text[:LONGEST] + " …"
+    shown = "".join(c if c in " \n" else visible(c) for c in cut)
+    focal = row["focal_token"]
+    return {
+        "id": visible(str(row["id"])),
+        "score": float(row[score]),
+        "focal_token": visible(str(focal)) if isinstance(focal, str) else "–",
+        "focal_share": float(row["focal_share"]),
+        "high_pairs": int(row["high_pairs"]),
+        "text": shown,
+    }
+
+
+def one_head(result: Result, found: list[Role], model: Model) -> Picture:
+    """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
+    if not found:
+        raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
+    role, settings = found[0], result.settings
+    shown_by = {score: by for _, score, by in ROLES}[role.score]
+    texts = result.examples(role.layer, role.head, shown_by, LOOKED_AT)
+    text = min(texts["text"], key=len)
+    seen = model.inspect(
+        text,
+        stack=result.name,
+        window=settings["window"],
+        similarity=settings["similarity"],
+        scale=settings["scale"],
+        repeated=settings["repeated"],
+        special=settings["special"],
+        language=settings["language"],
+    )
+    return seen.plot_head(role.layer, role.head, theta=settings["theta"])

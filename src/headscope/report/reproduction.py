@@ -1,0 +1,91 @@
+"""reproduce: from a model and texts to the answer, in one go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.errors import HeadscopeError
+from headscope.report.core import Drawn, draw_all, write_report
+
+if TYPE_CHECKING:
+    from headscope.findings import Findings
+    from headscope.result.core import Result
+
+FLOORS = 3
+FLOOR_TEXTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What `reproduce` leaves behind."""
+
+    result: Result
+    floors: tuple[Result, ...]
+    findings: Findings
+    figures: tuple[Path, ...]
+    report: Path
+
+
+def reproduce(
+    model: str | Path | None,
+    texts: Any,
+    out: str | Path,
+    *,
+    floors: int = FLOORS,
+    floor_texts: int = FLOOR_TEXTS,
+    formats: tuple[str, ...] = ("svg",),
+    device: str = "auto",
+    dtype: str = "auto",
+    revision: str | None = None,
+    tell: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Reproduction:
+    """Analyse the texts, then the same architecture untrained, and write findings, figures and a report.
+
+    Everything goes into the folder `out`; the same call again goes on where it was stopped. `floors` untrained models
+    read the first `floor_texts` texts. Other options are those of `analyze`.
+    """
+    import headscope
+
+    if isinstance(texts, Iterator):
+        raise HeadscopeError("the texts come from a stream, and untrained models read them too", "give a list or files")
+    if floors < 0 or floor_texts < 1:
+        raise HeadscopeError(f"floors={floors}, floor_texts={floor_texts}", "give whole numbers from 0 and from 1")
+    say = tell or (lambda message: None)
+    folder = Path(out)
+    how: dict[str, Any] = {"device": device, "dtype": dtype, "revision": revision}
+    say("loading the model")
+    trained = headscope.load(model, **how)
+    say("reading the texts")
+    result = headscope.analyze(trained, texts, out=folder / "run", per_text=True, **options)
+    fewer = options | {"limit": min(floor_texts, options.get("limit") or floor_texts)}
+    untrained = []
+    for seed in range(floors):
+        say(f"reading texts with an untrained model ({seed + 1} of {floors})")
+        network = headscope.load(model, **how, random_weights=seed)
+        untrained.append(headscope.analyze(network, texts, out=folder / f"floor-{seed}", **fewer))
+    say("holding the claims against the numbers")
+    found = result.findings(floors=untrained)
+    write_json(folder / "findings.json", found)
+    drawn = draw_all(result, findings=found, model=trained, tell=lambda title: say(f"drawing: {title}"))
+    saved = [
+        each.picture.save(folder / "figures" / f"{each.entry.name}.{kind}")
+        for each in drawn
+        if each.picture is not None
+        for kind in formats
+    ]
+    say("writing the report")
+    report = write_report(result, folder / "report.html", findings=found, floors=untrained, figures=drawn)
+    return Reproduction(result, tuple(untrained), found, tuple(saved), report)
+
+
+def write_json(file: Path, found: Findings) -> None:
+    """The findings for programs."""
+    file.write_text(json.dumps(found.as_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+__all__ = ["Drawn", "Reproduction", "reproduce"]
