@@ -22,15 +22,16 @@ from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
 from headscope.result.schema import VERSION
 from headscope.result.shards import pack
-from headscope.runs.deal import BadRecords, Shard, deal, peek
+from headscope.runs.deal import Shard, deal, hold, peek
 from headscope.runs.fingerprint import model_fingerprint, versions
 from headscope.runs.folder import FolderShards, RunFolder, guarded, hash_of_file, reserve
-from headscope.runs.plan import lanes_and_threads, measured_batch
+from headscope.runs.plan import LOOKED_AT, lanes_and_threads, measured_batch
 from headscope.runs.progress import Progress
 from headscope.runs.settings import Plan, Settings, default_shard_size, differences
 from headscope.runs.tables import tables
 from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
-from headscope.texts import Bad, Corpus, Record, Survey
+from headscope.texts import BadRecords, Corpus, Survey
+from headscope.texts.records import NAMED
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -137,14 +138,7 @@ class Run:
 
     def _measure(self, lanes: int) -> int:
         """The batch size, from the first texts."""
-        kept: list[Record] = []
-        for record in self.records:
-            if isinstance(record, Bad):
-                self.bad.add(record)
-                continue
-            kept.append(record)
-            if len(kept) == 64:
-                break
+        kept = hold(self.records, self.bad, LOOKED_AT)
         self.records = chain(kept, self.records)
         return measured_batch(self.model, self.settings, self.relations, lanes, kept) if kept else 1
 
@@ -158,9 +152,7 @@ class Run:
             self.shown.say("the run is finished already")
             return
         plan = self.plan
-        groups = self.survey.groups.values()
-        shards = sum(-(-number // plan.shard_size) for number in groups) if self.survey.known else None
-        self.shown.start(self.survey.texts if self.survey.known else None, shards)
+        self.shown.start(self.survey.texts if self.survey.known else None, self.survey.shards(plan.shard_size))
         before = torch.get_num_threads()
         try:
             with self._worker() as worker, stopping(self.shown) as stop:
@@ -171,7 +163,7 @@ class Run:
             raise self._other_texts(f"the texts end after {len(abouts)} shards and so")
         refused = [line for about in abouts for line in about["refused"]]
         bad, first = self.bad.number + len(refused), [*self.bad.first, *refused]
-        check_bad(sum(about["texts"] for about in abouts), bad, first[:5], self.strict, self.corpus.name)
+        check_bad(sum(about["texts"] for about in abouts), bad, first[:NAMED], self.strict, self.corpus.name)
         self._finish(abouts, worker.shapes, refused)
 
     def _worker(self) -> Worker:
@@ -228,12 +220,11 @@ class Run:
         folder, path = self.folder, self.folder.path
         if not sum(about["windows"] for about in abouts):
             raise HeadscopeError(f"no window could be made of any text: {'; '.join(refused[:3])}", "check the texts")
-        bad = self.survey.bad if self.survey.known else self.bad.number
-        first = self.survey.first_bad if self.survey.known else self.bad.first
+        bad = self.survey.bad_records if self.survey.known else self.bad
         texts = self.told["texts"] | {
             "texts": sum(about["texts"] for about in abouts) - len(refused),
-            "bad": bad,
-            "first_bad": first,
+            "bad": bad.number,
+            "first_bad": bad.first,
             "refused": len(refused),
         }
         header = {
@@ -263,9 +254,9 @@ class Run:
         hashes = {name: hash_of_file(path / name) for name in files}
         folder.write(self.told | {"finished": True, "files": hashes, "shards": [about["hash"] for about in abouts]})
         folder.clear()
-        if bad or refused:
-            named = "; ".join([*first, *refused][:5])
-            self.shown.say(f"{bad + len(refused):,} bad records were left out: {named}")
+        if bad.number or refused:
+            named = "; ".join([*bad.first, *refused][:NAMED])
+            self.shown.say(f"{bad.number + len(refused):,} bad records were left out: {named}")
 
     def _result_bytes(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
         """At most so large is the result: the shards' counts, and the mean matrices of the groups and of all."""
