@@ -130,28 +130,25 @@ class Worker:
     def shard(self, records: Sequence[Record], batch: int, tell: Callable[[float], None] | None = None) -> Outcome:
         """Run the texts of a shard; `tell` hears how many texts were done since it was last told."""
         outcome = Outcome({})
-        windows = 0
         for record in records:
             try:
                 found = self.windows(record)
             except HeadscopeError as error:  # no token in it: a text of characters that the tokenizer drops
                 outcome.refused.append(f"{record.id}: {error.problem}")
                 continue
-            windows += len(found)
-            if windows > MOST_WINDOWS:
+            outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
+            if len(outcome.shown) > MOST_WINDOWS:
                 raise HeadscopeError(
                     f"the {len(records):,} texts of a shard have more than {MOST_WINDOWS:,} windows",
                     "make smaller shards",
                 )
-            outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
         outcome.shown.sort(key=lambda shown: len(shown.window))  # stable: like lengths go together
         # A small shard leaves no lane of a small machine idle; on a large one, lanes must have enough to do.
         most = min(self.lanes, max(2, len(outcome.shown) // LEAST))
         size = min(batch, max(1, -(-len(outcome.shown) // most)))
         groups = [(begin, outcome.shown[begin : begin + size]) for begin in range(0, len(outcome.shown), size)]
         if self.per_text:
-            windows = len(outcome.shown)
-            outcome.rows = {name: RowTable(windows, s.layers, s.heads) for name, s in self.shapes.items()}
+            outcome.rows = {name: RowTable(len(outcome.shown), s.layers, s.heads) for name, s in self.shapes.items()}
         number = max(1, min(most, len(groups)))
         try:
             each = len(records) / max(len(outcome.shown), 1)  # texts to a window

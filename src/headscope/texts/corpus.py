@@ -195,8 +195,7 @@ def open_texts(
     if isinstance(source, Corpus):
         return source
     if isinstance(source, (str, os.PathLike)):
-        source = [source]
-        return _from_names(source, fields, split, format, options)
+        return _from_names([source], fields, split, format, options)
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, os.PathLike) for s in source):
         return _from_names(list(source), fields, split, format, options)
     if not isinstance(source, Iterable):
