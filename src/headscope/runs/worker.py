@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headscope.errors import HeadscopeError, brief
 from headscope.measures.described import Described, Labels, describe
 from headscope.measures.pair_loops import ROWS
-from headscope.measures.similarity import first_high_bin
+from headscope.measures.similarity import first_high_bin, unit
 from headscope.measures.tally import HeadRows, Shape, Tally, even_of_batch
 from headscope.models.forward import collate, forward, pad_token, start_token
 from headscope.runs.settings import Settings
@@ -291,7 +291,7 @@ class Lane:
         """O·Oᵀ of every head with its diagonal, in a buffer that is used again: (B, H, T, d) to (B, H, T, T)."""
         outputs = outputs.float()
         if self.worker.settings.similarity == "cosine":
-            outputs = outputs / outputs.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(outputs.dtype).tiny)
+            outputs = unit(outputs)
         if outputs.device.type != "cpu":
             return (outputs @ outputs.transpose(-1, -2)).cpu().numpy()
         shape = (*outputs.shape[:-1], outputs.shape[-2])
