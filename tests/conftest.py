@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import headscope
+
+pytest.register_assert_rewrite("runs")  # so that it says what failed, as a test does
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +35,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], headscope.
         return made[kind]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model in a folder, for tests that start a process."""
+    from folders import make_folder
+
+    return make_folder("gpt2", tmp_path_factory.mktemp("gpt2"))

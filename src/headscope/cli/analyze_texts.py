@@ -13,26 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
+from headscope.cli.inspect_text import COMMON_COLUMNS, FOCAL_COLUMNS, FOCAL_SHARE, HIGH_PAIRS, LEGEND
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.corpus import open_paths
+from headscope.windows.text import visible
 
 if TYPE_CHECKING:
     from headscope.result import Result
     from headscope.runs.progress import Progress
 
-COLUMNS = {
-    "layer": "layer",
-    "stop_focus": "stop\nfocus",
-    "end_focus": "end\nfocus",
-    "distance": "distance",
-    "sentence_preference": "sentence\npreference",
-    "repetition_preference": "repetition\npreference",
-    "likeness": "likeness to\nattention",
-    "focal_unique": "focal\ntokens",
-    "focal_expected": "by\nchance",
-    "focal_share": "focal\nshare",
-    "high_pairs": "high\npairs",
-}
+COLUMNS = {"layer": "layer"} | COMMON_COLUMNS | FOCAL_COLUMNS | FOCAL_SHARE | HIGH_PAIRS
 CHOICES = ("window", "windows", "similarity", "scale", "repeated", "special", "language", "tau", "theta", "seed")
 
 
@@ -93,9 +83,6 @@ def _progress(args: Namespace) -> bool | Progress:
 
 def print_result(result: Result, folder: Path) -> None:
     """A summary per layer."""
-    from headscope.cli.inspect_text import LEGEND
-    from headscope.windows.text import visible
-
     data, texts = result.dataset, result.texts
     shape = f"{data.sizes['layer']} layers × {data.sizes['head']} heads"
     show.paragraph(f"{visible(result.model['name'])}: {result.name}, {shape}", style="bold")

@@ -27,10 +27,10 @@ COMMON_COLUMNS = {
     "repetition_preference": "repetition\npreference",
     "likeness": "likeness to\nattention",
 }
-FOCAL_COLUMNS = {"focal_unique": "focal\ntokens", "focal_expected": "by\nchance", "high_pairs": "high\npairs"}
-LAYER_COLUMNS = {"layer": "layer"} | COMMON_COLUMNS | FOCAL_COLUMNS
-SHARE_COLUMNS = {"high_pairs": "high\npairs", "focal_share": "focal\nshare", "focal_token": "focal\ntoken"}
-HEAD_COLUMNS = {"head": "head"} | COMMON_COLUMNS | SHARE_COLUMNS
+FOCAL_COLUMNS = {"focal_unique": "focal\ntokens", "focal_expected": "by\nchance"}
+HIGH_PAIRS, FOCAL_SHARE = {"high_pairs": "high\npairs"}, {"focal_share": "focal\nshare"}
+LAYER_COLUMNS = {"layer": "layer"} | COMMON_COLUMNS | FOCAL_COLUMNS | HIGH_PAIRS
+HEAD_COLUMNS = {"head": "head"} | COMMON_COLUMNS | HIGH_PAIRS | FOCAL_SHARE | {"focal_token": "focal\ntoken"}
 LEGEND = (
     "stop / end focus: attention to sentence ends / closing special tokens over an even spread. distance: of similar "
     "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "

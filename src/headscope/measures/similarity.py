@@ -25,10 +25,20 @@ def similarity(outputs: Tensor, kind: str = "dot") -> Tensor:
     [[0.0, 2.0], [2.0, 0.0]]
     """
     if kind == "cosine":
-        outputs = outputs / outputs.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(outputs.dtype).tiny)
+        outputs = unit(outputs)
     matrix = outputs @ outputs.transpose(-1, -2)
     matrix.diagonal(dim1=-2, dim2=-1).zero_()
     return matrix
+
+
+def unit(outputs: Tensor) -> Tensor:
+    """Vectors of length 1, whose products are cosines; a zero vector stays zero.
+
+    >>> unit(torch.tensor([[0.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    lengths: Tensor = outputs.norm(dim=-1, keepdim=True)
+    return outputs / lengths.clamp_min(torch.finfo(outputs.dtype).tiny)
 
 
 def pair_places(counting: Tensor) -> tuple[Tensor, Tensor]:

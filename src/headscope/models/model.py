@@ -54,6 +54,11 @@ class Model:
         known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < UNBOUNDED]
         return min(known, default=UNBOUNDED)
 
+    @property
+    def default_window(self) -> int:
+        """The window in tokens where none is asked for: 128, or the model's longest where that is shorter."""
+        return min(DEFAULT_WINDOW, self.max_length)
+
     def inspect(
         self,
         text: str | Sequence[int],
@@ -87,7 +92,7 @@ class Model:
         """
         from headscope.inspection import Options, inspect
 
-        window = min(DEFAULT_WINDOW, self.max_length) if window is None else window
+        window = self.default_window if window is None else window
         options = Options(window, similarity, scale, repeated, special, language)
         return inspect(self, text, pair, options, stack=stack, start=start, layers=layers)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headscope.errors import HeadscopeError, brief
 from headscope.measures.tally import Shape
 from headscope.result import schema
-from headscope.result.merge import ABOUT_SHARDS, ShardInfo, write_result
+from headscope.result.merge import ABOUT_SHARDS, ShardInfo, partial_name, write_result
 from headscope.result.shards import Sums
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class Result:
         for source in sources:
             words |= source.words()
         kept = {k: v for k, v in self.attrs.items() if k not in ("schema", "stacks", "stack", "_NCProperties")}
-        shapes = {stack: _shape(self.stack(stack), stack) for stack in self.stacks}
+        shapes = {name: _shape(stack) for name, stack in sources[0].stacks.items()}
 
         def text(ids: Iterable[int]) -> list[str]:
             return [words.get(i, "") for i in ids]
@@ -261,7 +261,7 @@ class Result:
             raise HeadscopeError(f"{str(file)!r} is not named like a netCDF file", "end the name in .nc")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            partial = target.with_name(target.name + ".partial")
+            partial = partial_name(target)
             shutil.copyfile(self.file, partial)
             partial.replace(target)
         except OSError as error:
@@ -281,7 +281,7 @@ class _Stored:
 
     def __init__(self, result: Result) -> None:
         self.stacks = {name: result.stack(name) for name in result.stacks}
-        first = result.stack(result.stacks[0]).shards
+        first = self.stacks[result.stacks[0]].shards
         texts, groups, hashes = (first[name].values for name in ("texts_read", "group", "texts_hash"))
         self.infos = [ShardInfo(str(g), int(t), str(h)) for t, g, h in zip(texts, groups, hashes, strict=True)]
 
@@ -322,11 +322,11 @@ class _Stored:
         }
 
 
-def _shape(result: Result, stack: str) -> Shape:
+def _shape(result: Result) -> Shape:
     own = tuple(result.settings["relations"])
     sizes = result.dataset.sizes
     layers = tuple(int(layer) for layer in result.dataset["layer"].values)
-    return Shape(layers, sizes["head"], sizes["i"], own, cross=stack == "cross")
+    return Shape(layers, sizes["head"], sizes["i"], own, cross=result.name == "cross")
 
 
 def _check_same(one: Result, other: Result) -> None:
@@ -349,7 +349,7 @@ def _attributes(file: Path) -> dict[str, Any]:
     try:
         with xr.open_dataset(file, engine="h5netcdf") as opened:
             found = dict(opened.attrs)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise HeadscopeError(
             f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged or no result"
         ) from error

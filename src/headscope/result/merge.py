@@ -143,9 +143,7 @@ class _Stack:
         _write(self.shards, "group", ("shard",), np.array([i.group for i in infos], dtype=object), "group of the texts")
         _write(self.shards, "texts_read", ("shard",), np.array([i.texts for i in infos]), "number of texts")
         _write(self.shards, "texts_hash", ("shard",), np.array([i.hash for i in infos], dtype=object), "of the texts")
-        self.number = len(infos)
         self.matrix: NDArray[Any] | None = None
-        self.by_group: dict[int, NDArray[Any]] = {}
         self._groups: Any = None
 
     def add(self, place: int, sums: dict[str, NDArray[Any]]) -> None:
@@ -165,7 +163,7 @@ class _Stack:
 
     def _make(self, name: str, values: NDArray[Any]) -> Any:
         about = schema.variable(name)
-        dims = ("shard", *_dims(name, values, about.dims))
+        dims = ("shard", *_dims(name, about.dims))
         dtype = np.dtype(np.float64 if values.dtype.kind == "f" else np.uint32 if values.ndim > 2 else np.int64)
         options: dict[str, Any] = {}
         if values.ndim:
@@ -205,7 +203,7 @@ class _Stack:
             self._groups.attrs["names"] = json.dumps(list(groups), ensure_ascii=False)
 
 
-def _dims(name: str, values: NDArray[Any], dims: tuple[str, ...]) -> tuple[str, ...]:
+def _dims(name: str, dims: tuple[str, ...]) -> tuple[str, ...]:
     """In shards the even spread is kept for each layer: some models read differently in some."""
     return ("layer", *dims) if name == "attention_even" else dims
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 from headscope.runs.settings import LARGEST_SHARD, SHARDS, default_shard_size
-from headscope.texts import Bad, Record
-from headscope.texts.corpus import NAMED, check_groups, hash_of
+from headscope.texts import Bad, BadRecords, Record
+from headscope.texts.corpus import check_groups, hash_of
 
 HELD = 64_000_000  # characters of a stream that are looked at before its shard size is settled
 
@@ -29,20 +30,6 @@ class Shard:
         for record in self.records:
             digest.update(hash_of(record))
         return digest.hexdigest()
-
-
-@dataclass(slots=True)
-class BadRecords:
-    """How many records were bad, and the first of them."""
-
-    number: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, bad: Bad) -> None:
-        """Count one."""
-        self.number += 1
-        if len(self.first) < NAMED:
-            self.first.append(str(bad))
 
 
 def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterator[Shard]:
@@ -71,16 +58,28 @@ def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterato
             number += 1
 
 
-def peek(records: Iterator[Record | Bad], bad: BadRecords) -> tuple[Iterator[Record | Bad], int]:
-    """A stream that passes by once, and the shard size that suits what was seen of it; bad records are counted."""
+def hold(records: Iterator[Record | Bad], bad: BadRecords, texts: int, characters: float = math.inf) -> list[Record]:
+    """Take the first of a stream: so many texts, or fewer once they have so many characters; count what is bad.
+
+    >>> stream = iter([Record("a", "One."), Bad("b", "empty"), Record("c", "Two."), Record("d", "Three.")])
+    >>> bad = BadRecords()
+    >>> [record.id for record in hold(stream, bad, 2)], bad.number, next(stream).id
+    (['a', 'c'], 1, 'd')
+    """
     held: list[Record] = []
-    characters = 0
+    length = 0
     for record in records:
         if isinstance(record, Bad):
             bad.add(record)
             continue
         held.append(record)
-        characters += len(record.text)
-        if len(held) >= SHARDS * LARGEST_SHARD or characters >= HELD:
+        length += len(record.text)
+        if len(held) >= texts or length >= characters:
             break
+    return held
+
+
+def peek(records: Iterator[Record | Bad], bad: BadRecords) -> tuple[Iterator[Record | Bad], int]:
+    """A stream that passes by once, and the shard size that suits what was seen of it; bad records are counted."""
+    held = hold(records, bad, SHARDS * LARGEST_SHARD, HELD)
     return chain(held, records), default_shard_size(len(held))

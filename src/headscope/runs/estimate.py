@@ -12,7 +12,7 @@ import torch
 
 from headscope.errors import HeadscopeError
 from headscope.result.shards import pack
-from headscope.runs.plan import lanes_and_threads, measured_batch, peak_memory
+from headscope.runs.plan import LOOKED_AT, lanes_and_threads, measured_batch, peak_memory
 from headscope.runs.settings import Settings, default_shard_size
 from headscope.runs.tables import tables
 from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
@@ -57,7 +57,7 @@ def estimate(
     first = list(islice((record for record in corpus.records() if isinstance(record, Record)), 256))
     if not first:
         raise HeadscopeError(f"there are no texts in {corpus.name}", "check the input")
-    batch = batch_size or measured_batch(model, settings, relations, lanes, first[:64])
+    batch = batch_size or measured_batch(model, settings, relations, lanes, first[:LOOKED_AT])
     before = torch.get_num_threads()
     try:
         with Worker(model, settings, relations, lanes=lanes, threads=each, per_text=per_text) as worker:
@@ -73,7 +73,7 @@ def estimate(
     size = shard_size or default_shard_size(survey.texts if survey.known else len(first))
     rate = len(taken) / passed
     texts = survey.texts if survey.known else None
-    shards = sum(-(-n // size) for n in survey.groups.values()) if survey.known else None
+    shards = survey.shards(size)
     disk = working = None
     if texts is not None and shards is not None:
         sums = {name: tally.variables() for name, tally in outcome.tallies.items()}

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError, brief
 from headscope.result.merge import ShardInfo, partial_name
+from headscope.result.schema import ONLY_TOTAL
 from headscope.result.shards import Sums, unpack
 from headscope.runs.settings import Plan
 
@@ -172,7 +173,7 @@ class FolderShards:
 
     def sums(self, number: int, only: str | None = None) -> Sums:
         """One shard's sums without the mean matrix."""
-        return unpack(self.folder.data(number), only=only, without=("similarity_sum",))
+        return unpack(self.folder.data(number), only=only, without=ONLY_TOTAL)
 
     def matrices(self, group: str) -> dict[str, NDArray[Any]]:
         """The sum of S over a group's shards, in their order."""

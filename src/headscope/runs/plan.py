@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TOKENS = {"cpu": 1024, "other": 32768}  # in a batch, at most: beyond that nothing gets faster
 SHARE = 0.3  # of free memory that batches may take
+LOOKED_AT = 64  # texts; the longest of them are tried
 TRIAL = 4  # windows in the batch that is measured
 
 

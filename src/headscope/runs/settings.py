@@ -87,9 +87,8 @@ def make_settings(
 ) -> Settings:
     """Settings that this model can carry out, or an error that says what is wrong with them."""
     from headscope.inspection.tables import Options
-    from headscope.models.model import DEFAULT_WINDOW
 
-    length = min(DEFAULT_WINDOW, model.max_length) if window is None else window
+    length = model.default_window if window is None else window
     Options(length, similarity, scale, repeated, special, language)  # refuses what is no choice
     if length > model.max_length:
         raise HeadscopeError(

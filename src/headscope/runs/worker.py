@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headscope.errors import HeadscopeError, brief
 from headscope.measures.described import Described, Labels, describe
 from headscope.measures.pair_loops import ROWS
-from headscope.measures.similarity import first_high_bin
+from headscope.measures.similarity import first_high_bin, unit
 from headscope.measures.tally import HeadRows, Shape, Tally, even_of_batch
 from headscope.models.forward import collate, forward, pad_token, start_token
 from headscope.runs.settings import Settings
@@ -130,28 +130,25 @@ class Worker:
     def shard(self, records: Sequence[Record], batch: int, tell: Callable[[float], None] | None = None) -> Outcome:
         """Run the texts of a shard; `tell` hears how many texts were done since it was last told."""
         outcome = Outcome({})
-        windows = 0
         for record in records:
             try:
                 found = self.windows(record)
             except HeadscopeError as error:  # no token in it: a text of characters that the tokenizer drops
                 outcome.refused.append(f"{record.id}: {error.problem}")
                 continue
-            windows += len(found)
-            if windows > MOST_WINDOWS:
+            outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
+            if len(outcome.shown) > MOST_WINDOWS:
                 raise HeadscopeError(
                     f"the {len(records):,} texts of a shard have more than {MOST_WINDOWS:,} windows",
                     "make smaller shards",
                 )
-            outcome.shown += [Shown(record, number, window) for number, window in enumerate(found)]
         outcome.shown.sort(key=lambda shown: len(shown.window))  # stable: like lengths go together
         # A small shard leaves no lane of a small machine idle; on a large one, lanes must have enough to do.
         most = min(self.lanes, max(2, len(outcome.shown) // LEAST))
         size = min(batch, max(1, -(-len(outcome.shown) // most)))
         groups = [(begin, outcome.shown[begin : begin + size]) for begin in range(0, len(outcome.shown), size)]
         if self.per_text:
-            windows = len(outcome.shown)
-            outcome.rows = {name: RowTable(windows, s.layers, s.heads) for name, s in self.shapes.items()}
+            outcome.rows = {name: RowTable(len(outcome.shown), s.layers, s.heads) for name, s in self.shapes.items()}
         number = max(1, min(most, len(groups)))
         try:
             each = len(records) / max(len(outcome.shown), 1)  # texts to a window
@@ -294,7 +291,7 @@ class Lane:
         """O·Oᵀ of every head with its diagonal, in a buffer that is used again: (B, H, T, d) to (B, H, T, T)."""
         outputs = outputs.float()
         if self.worker.settings.similarity == "cosine":
-            outputs = outputs / outputs.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(outputs.dtype).tiny)
+            outputs = unit(outputs)
         if outputs.device.type != "cpu":
             return (outputs @ outputs.transpose(-1, -2)).cpu().numpy()
         shape = (*outputs.shape[:-1], outputs.shape[-2])

@@ -2,11 +2,12 @@
 
 from headscope.texts.corpus import Corpus, Survey, open_texts
 from headscope.texts.one import LONGEST_TEXT, check_text, decode, passages, read_text
-from headscope.texts.records import Bad, Record
+from headscope.texts.records import Bad, BadRecords, Record
 
 __all__ = [
     "LONGEST_TEXT",
     "Bad",
+    "BadRecords",
     "Corpus",
     "Record",
     "Survey",

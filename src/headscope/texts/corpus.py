@@ -17,12 +17,11 @@ from typing import Any
 from headscope.errors import HeadscopeError
 from headscope.texts import readers
 from headscope.texts.one import passages
-from headscope.texts.records import Bad, Fields, Record, from_item, storable
+from headscope.texts.records import Bad, BadRecords, Fields, Record, from_item, storable
 
 MOST_GROUPS = 100
 SHIPPED = "passages:"  # stands for the passages that come with headscope
 MOST_BAD = 100_000  # held of a stream that is sampled; so many bad records mean that it is the wrong stream
-NAMED = 5  # bad records that are named one by one
 
 
 @dataclass(slots=True)
@@ -31,10 +30,27 @@ class Survey:
 
     known: bool = True
     texts: int = 0
-    bad: int = 0
     groups: dict[str, int] = field(default_factory=dict)
-    first_bad: list[str] = field(default_factory=list)
+    bad_records: BadRecords = field(default_factory=BadRecords)
     fingerprint: str = ""
+
+    @property
+    def bad(self) -> int:
+        """How many records were bad."""
+        return self.bad_records.number
+
+    @property
+    def first_bad(self) -> list[str]:
+        """The first of them, and what is wrong with them."""
+        return self.bad_records.first
+
+    def shards(self, size: int) -> int | None:
+        """How many shards of at most `size` texts there will be; None where the texts are not known.
+
+        >>> Survey(texts=7, groups={"law": 5, "news": 2}).shards(2)
+        4
+        """
+        return sum(-(-number // size) for number in self.groups.values()) if self.known else None
 
 
 class Corpus:
@@ -117,9 +133,7 @@ class Corpus:
         digest = hashlib.sha256()
         for record in self.records():
             if isinstance(record, Bad):
-                found.bad += 1
-                if len(found.first_bad) < NAMED:
-                    found.first_bad.append(str(record))
+                found.bad_records.add(record)
                 continue
             found.texts += 1
             found.groups[record.group] = found.groups.get(record.group, 0) + 1
@@ -181,8 +195,7 @@ def open_texts(
     if isinstance(source, Corpus):
         return source
     if isinstance(source, (str, os.PathLike)):
-        source = [source]
-        return _from_names(source, fields, split, format, options)
+        return _from_names([source], fields, split, format, options)
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, os.PathLike) for s in source):
         return _from_names(list(source), fields, split, format, options)
     if not isinstance(source, Iterable):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headscope.errors import HeadscopeError
 from headscope.texts.one import check_text
 
 LONGEST_NAME = 200  # characters of an id or a group that are kept
+NAMED = 5  # bad records that are named one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,26 @@ class Bad:
 
     def __str__(self) -> str:
         return storable(f"{self.where}: {self.why}", 400)
+
+
+@dataclass(slots=True)
+class BadRecords:
+    """How many records were bad, and the first of them.
+
+    >>> bad = BadRecords()
+    >>> bad.add(Bad("line 3", "the text is empty"))
+    >>> bad.number, bad.first
+    (1, ['line 3: the text is empty'])
+    """
+
+    number: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, bad: Bad) -> None:
+        """Count one."""
+        self.number += 1
+        if len(self.first) < NAMED:
+            self.first.append(str(bad))
 
 
 @dataclass(frozen=True, slots=True)

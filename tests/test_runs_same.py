@@ -1,0 +1,95 @@
+"""Runs give the numbers that were asked for, the same however they came about."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import headscope
+from runs import PASSAGES, TEXTS, Counting, Tiny, pairs_moved, run, same_bytes, stop_after
+
+
+def test_two_runs_are_the_same_to_the_last_bit(tiny: Tiny, tmp_path: Path) -> None:
+    model = tiny("t5")
+    first = run(model, TEXTS, out=tmp_path / "a", shard_size=5, per_text=True)
+    same_bytes(first, run(model, TEXTS, out=tmp_path / "b", shard_size=5, per_text=True))
+    same_bytes(first, run(model, iter(TEXTS), shard_size=5, per_text=True))  # a stream
+
+
+def test_the_order_in_which_shards_are_computed_does_not_matter(tiny: Tiny, tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    whole = run(model, TEXTS, out=tmp_path / "a", shard_size=3)
+    stop_after(model, TEXTS, tmp_path / "b", shard_size=3, shards=8)
+    shards = sorted((tmp_path / "b" / "shards").glob("*.json"))
+    assert len(shards) == 8
+    for file in random.Random(5).sample(shards, 5):  # these are computed last
+        for part in (tmp_path / "b" / "shards").glob(f"{file.stem}.*"):
+            part.unlink()
+    same_bytes(whole, run(model, TEXTS, out=tmp_path / "b", shard_size=3))
+
+
+def test_batch_sizes_and_threads_move_next_to_no_pair(embedded: headscope.Model) -> None:
+    texts = [p["text"] for p in PASSAGES[:24]]
+    base = run(embedded, texts, batch_size=1, threads=1)
+    for batch, threads in ((7, 1), (64, 1), (64, 2), (7, 2)):
+        other = run(embedded, texts, batch_size=batch, threads=threads)
+        moved, of = pairs_moved(base, other)
+        assert moved <= 2e-5 * of, f"{moved} of {of} pairs changed their bin"
+        np.testing.assert_array_equal(base.dataset.position_pairs, other.dataset.position_pairs)
+        np.testing.assert_allclose(base.dataset.similarity_sum, other.dataset.similarity_sum, rtol=1e-4, atol=1e-4)
+    threads_alone = run(embedded, texts, batch_size=7, threads=1), run(embedded, texts, batch_size=7, threads=2)
+    assert pairs_moved(*threads_alone)[0] == 0  # a batch is computed by one thread, whoever it is
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_corpus_cut_anywhere_adds_up(data: st.DataObject, tiny: Tiny) -> None:
+    model = tiny("gpt2")
+    texts = data.draw(st.lists(st.sampled_from(TEXTS), min_size=2, max_size=9, unique=True))
+    cut = data.draw(st.integers(1, len(texts) - 1))
+    size = data.draw(st.integers(1, 5))
+    whole = run(model, texts, batch_size=1, shard_size=data.draw(st.integers(1, 9)))
+    parts = [run(model, part, batch_size=1, shard_size=size) for part in (texts[:cut], texts[cut:])]
+    added = parts[0] + parts[1]
+    assert added.texts["texts"] == len(texts)
+    for name, values in whole.dataset.data_vars.items():
+        other = added.dataset[name]
+        assert values.dims == other.dims
+        if values.dtype.kind == "f":
+            np.testing.assert_allclose(values.values, other.values, rtol=1e-12, atol=1e-12, err_msg=name)
+        else:
+            np.testing.assert_array_equal(values.values, other.values, err_msg=name)
+
+
+def test_layers_that_only_one_stack_has(tiny: Tiny) -> None:
+    result = run(tiny("t5"), TEXTS[:3], layers=[2])  # the decoder has two
+    assert result.stacks == ("encoder",)
+    assert result.dataset.layer.values.tolist() == [2]
+
+
+@pytest.mark.parametrize("choice", ["first", "all", "random"])
+def test_long_texts_give_the_windows_that_were_asked_for(choice: str, tiny: Tiny) -> None:
+    model = tiny("gpt2")
+    text = PASSAGES[0]["text"]
+    tokens = len(model.tokenizer(text)["input_ids"])
+    result = run(model, [text], window=20, windows=choice)
+    assert int(result.dataset.texts) == (-(-tokens // 20) if choice == "all" else 1)
+    assert int(result.dataset.tokens.sum()) == (tokens if choice == "all" else 20)
+    if choice == "random":
+        seeds = {run(model, [text], window=20, windows=choice, seed=s).dataset.similarity_sum.values.tobytes()
+                 for s in (1, 2, 3)}  # fmt: skip
+        assert len(seeds) > 1
+        again = run(model, [text], window=20, windows=choice)
+        assert again.dataset.similarity_sum.values.tobytes() == result.dataset.similarity_sum.values.tobytes()
+
+
+def test_progress_counts_texts_whatever_the_windows(tiny: Tiny) -> None:
+    shown = Counting()
+    run(tiny("gpt2"), TEXTS, window=12, windows="all", shard_size=5, progress=shown)
+    assert shown.state()["texts"] == len(TEXTS)
+    assert shown.state()["seconds_left"] == 0
