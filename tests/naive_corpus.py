@@ -124,6 +124,7 @@ class Corpus:
             "similarity_sum": z(length, length), "pairs": z(21, length - 1, 7), "flat": z(), "diagonal": z(),
             "attention": z(5), "attention_even": np.zeros((n, 5)), "attended": z(19, 5), "attended_text": z(19, 5),
             "attention_correlation": z(), "region_sum": z(3), "region_pairs": z(3),
+            "mask_sum": z(19, 3), "mask_pairs": z(19, 3),
             "focal_unique": np.zeros((n, 19, heads + 1)), "focal_expected": np.zeros((n, 19)), "focal_share": z(19),
             "focal_few": z(19), "focal_frequency": z(), "focal_distance": z(),
         }  # fmt: skip
@@ -183,6 +184,7 @@ class Corpus:
             for j in counting:
                 s["attended_text"][k, h, step, CATEGORIES.index(keys.category[j])] += among[j] > theta
                 self.doubtful_tokens[k, h] += abs(among[j] - theta) < NEAR_TOKEN
+        self.among = among
         return {j for j in counting if among[j] > self.theta}
 
     def _pairs(self, k: int, h: int, o: np.ndarray, a: np.ndarray, places: list, names: dict, window: Window,
@@ -217,6 +219,10 @@ class Corpus:
                 region = 2 - (i in high_tokens) - (j in high_tokens)
                 s["region_sum"][k, h, region] += x
                 s["region_pairs"][k, h, region] += 1
+                for step, theta in enumerate(STEPS):
+                    region = 2 - (self.among[i] > theta) - (self.among[j] > theta)
+                    s["mask_sum"][k, h, step, region] += x
+                    s["mask_pairs"][k, h, step, region] += 1
         if not cross:
             alike = naive.correlation(matrix, a, places)
             s["attention_correlation"][k, h] += alike

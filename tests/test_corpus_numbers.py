@@ -36,7 +36,7 @@ CASES = {
     "llama": ("llama", {"similarity": "cosine"}),
     "t5": ("t5", {}),
 }
-SUMS = ("similarity_sum", "diagonal", "attention", "attention_even", "attention_correlation", "region_sum",
+SUMS = ("similarity_sum", "diagonal", "attention", "attention_even", "attention_correlation", "region_sum", "mask_sum",
         "focal_expected", "focal_share", "focal_frequency", "focal_distance")  # fmt: skip
 
 
@@ -76,7 +76,8 @@ def test_every_variable_equals_the_naive_one(
     for name, naive in expected(model, options).items():
         data = result.stack(name).dataset
         cross = name == "cross"
-        names = set(naive.sums) - ({"region_sum", "region_pairs", "attention_correlation"} if cross else set())
+        absent = {"region_sum", "region_pairs", "mask_sum", "mask_pairs", "attention_correlation"} if cross else set()
+        names = set(naive.sums) - absent
         assert {str(v) for v in data.data_vars} == names | {"focal_tokens", "token_text"}
         for scalar in ("texts", "unsplit", "pairless"):
             assert int(data[scalar]) == naive.sums[scalar]
@@ -89,7 +90,7 @@ def test_every_variable_equals_the_naive_one(
         # Counts of heads with no level near an edge must be exact; the others may differ by the pairs near one.
         sure = (naive.doubtful == 0) & (naive.doubtful_tokens == 0)
         settled, total = settled + int(sure.sum()), total + sure.size
-        for array in ("pairs", "attended", "attended_text", "region_pairs", "focal_few"):
+        for array in ("pairs", "attended", "attended_text", "region_pairs", "mask_pairs", "focal_few"):
             if array not in names:
                 continue
             apart = np.abs(data[array].values - naive.sums[array]).sum(axis=tuple(range(2, data[array].ndim)))
@@ -109,7 +110,7 @@ def test_every_variable_equals_the_naive_one(
             scale = np.abs(theirs).max(axis=tuple(range(2, theirs.ndim)), keepdims=True) if theirs.ndim > 2 else theirs
             if array == "attention_correlation":
                 scale = naive.absolute  # terms of both signs: the sum itself may be next to nothing
-            kept = sure if array.startswith(("focal", "region")) else np.ones_like(sure)
+            kept = sure if array.startswith(("focal", "region", "mask")) else np.ones_like(sure)
             apart = np.abs(mine - theirs) / np.maximum(np.abs(scale), 1e-30)
             assert apart[kept].max(initial=0) < 1e-5, array
         unique = data.focal_unique.values[sure.all(1)]

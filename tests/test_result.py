@@ -47,7 +47,10 @@ def test_the_file_opens_where_headscope_is_not_installed(result: headscope.Resul
         assert decoder[name] == top[name]
         if name not in schema.ONLY_TOTAL and name != "attention_even":
             assert shards[name] == [["shard", *about.dims], about.meaning]
-    assert set(top) - set(cross) == {"attention_correlation", "region_sum", "region_pairs", "region"}
+    assert set(top) - set(cross) == {
+        "attention_correlation", "region_sum", "region_pairs", "mask_sum", "mask_pairs", "region",
+    }  # fmt: skip
+
     assert "region_sum" not in cross_shards
     assert all(meaning for _, meaning in top.values())
 

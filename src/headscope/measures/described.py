@@ -33,7 +33,8 @@ class Described:
     category: NDArray[np.int64]  # (B, T)
     counting: NDArray[np.bool_]  # (B, T)
     cells: NDArray[np.int32]  # (B, P): (distance - 1) · relations + relation
-    traits: NDArray[np.int32]  # (3, B, P): distance, in one sentence, repeated
+    traits: NDArray[np.int32]  # (4, B, P): distance, in one sentence, repeated, with a stop
+    chances: NDArray[np.float32]  # (2, B, P): how likely a pair at its distance is of one sentence, to have a stop
     own: NDArray[np.bool_]  # (R, B, P): the caller's own relations
     kind: NDArray[np.int32]  # (B, N): ids numbered by first occurrence
     kinds: NDArray[np.int64]  # (B,): K
@@ -62,7 +63,8 @@ def describe(
         category=padded([window.category for window in windows], np.int64),
         counting=padded([one.counting for one in each], np.bool_),
         cells=padded([one.cells for one in each], np.int32),
-        traits=np.stack([padded([one.traits[k] for one in each], np.int32) for k in range(3)]),
+        traits=np.stack([padded([one.traits[k] for one in each], np.int32) for k in range(4)]),
+        chances=np.stack([padded([one.chances[k] for one in each], np.float32) for k in range(2)]),
         own=np.stack([padded([one.own[name] for one in each], np.bool_) for name in own])
         if own
         else np.zeros((0, len(each), 1), dtype=bool),
@@ -91,7 +93,8 @@ class _Single:
         self.kind = np.array([order.setdefault(i, len(order)) for i in ids.tolist()], dtype=np.int32)
         self.ids = np.array(list(order), dtype=np.int64)
         pairs = self.size * (self.size - 1) // 2
-        self.cells, self.traits = np.empty(pairs, np.int32), np.empty((3, pairs), np.int32)
+        self.cells, self.traits = np.empty(pairs, np.int32), np.empty((4, pairs), np.int32)
+        self.chances = np.empty((2, pairs), np.float32)
         repeats = np.empty((pairs, 2), np.int32)
         found = token_loops.relate(
             window.word[places],
@@ -101,6 +104,7 @@ class _Single:
             self.kind,
             self.cells,
             self.traits,
+            self.chances,
             repeats,
         )
         self.repeats = repeats[:found]

@@ -23,7 +23,10 @@ from headscope.measures.similarity import BINS
 LANES = 16
 # The columns of two arrays that the loops fill: sums of each head, and what it did with one window at the run's τ.
 HEAD_SUMS = ("flat", "diagonal", "attention_correlation", "focal_frequency", "focal_distance")
-ROWS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
+ROWS = (
+    "high_pairs", "distance", "sentence_share", "repetition_share", "focal_share", "sentence_expected", "stop_share",
+    "stop_expected", "likeness", "mask_contrast",
+)  # fmt: skip
 
 
 @compiled
@@ -220,6 +223,41 @@ def _regions(s: Any, begin: int, n: int, high: Any, total: float) -> tuple[float
     return inside, edge, total - inside - edge, looking
 
 
+@compiled_sums
+def _row_sum(row: Any, n: int) -> float:
+    total = 0.0
+    for j in range(n):
+        total += np.float64(row[j])
+    return total
+
+
+@compiled
+def _masks(s: Any, begin: int, n: int, passed: Any, total: float, scale: float, order: Any, sums: Any) -> None:
+    """The same at every threshold: tokens join in the order of the thresholds that they pass, the highest first.
+
+    `sums` (STEPS, 3, 2): level and number of pairs inside, at the edge, outside.
+    """
+    place = 0
+    inside, touched = 0.0, 0.0
+    for k in range(STEPS - 1, -1, -1):
+        for i in range(n):
+            if passed[begin + i] != k + 1:
+                continue
+            row = s[begin + i]
+            touched += _row_sum(row[begin : begin + n], n) - np.float64(row[begin + i])
+            for m in range(place):
+                inside += np.float64(row[begin + order[m]])
+            order[place] = i
+            place += 1
+        edge = touched - 2.0 * inside
+        sums[k, 0, 0] += inside / scale
+        sums[k, 1, 0] += edge / scale
+        sums[k, 2, 0] += (total - inside - edge) / scale
+        sums[k, 0, 1] += place * (place - 1) // 2
+        sums[k, 1, 1] += place * (n - place)
+        sums[k, 2, 1] += (n - place) * (n - place - 1) // 2
+
+
 @compiled
 def _similar_tokens(full: Any, n: int, width: int, counts: Any) -> None:
     """With how many others each token is similar, at every threshold: (N, N) bins to (STEPS, N) counts."""
@@ -238,10 +276,12 @@ def pairs_of_heads(
     levels: Any,  # (B, H, T, T) float64 where levels are ranks; empty where they are shares of the largest
     weights: Any,  # (B, H, T, T) float32; empty in cross-attention
     high: Any,  # (B, H, T) bool: high-attention tokens among those that count
+    passed: Any,  # (B, H, T) int8: how many thresholds of attention each of them passes
     begins: Any,  # (B,): the first token that counts; they stand in a row
     sizes: Any,  # (B,): how many do
     cells: Any,  # (B, P) int32: distance and relation of each pair, as a place in a head's table of pairs
-    traits: Any,  # (3, B, P) int32: distance of each pair, whether in one sentence, whether repeated
+    traits: Any,  # (4, B, P) int32: distance of each pair, whether in one sentence, repeated, with a stop
+    chances: Any,  # (2, B, P) float32: how likely a pair at its distance is of one sentence, to have a stop
     own: Any,  # (R, B, P) bool: which pairs have the caller's own relations
     kind: Any,  # (B, N) int32: the token ids of those that count, numbered by first occurrence
     kinds: Any,  # (B,): how many there are
@@ -254,10 +294,11 @@ def pairs_of_heads(
     own_pairs: Any,  # sums (R, H, BINS, distances · relations)
     head_sums: Any,  # sums (H, 5): see HEAD_SUMS
     regions: Any,  # sums (H, 3, 2): level and number of pairs inside, at the edge, outside
+    masks: Any,  # sums (H, STEPS, 3, 2): the same at every threshold
     focal_share: Any,  # sums (H, STEPS)
     focal_few: Any,  # sums (H, STEPS)
     chosen: Any,  # out (B, H, STEPS): number of the focal token among the window's ids; -1 without high pairs
-    rows: Any,  # out (B, H, 5): see ROWS
+    rows: Any,  # out (B, H, 10): see ROWS
 ) -> bool:
     """What the heads find similar. False where a product is no finite number."""
     tokens, most_pairs = kind.shape[1], cells.shape[1]
@@ -268,6 +309,7 @@ def pairs_of_heads(
     counts = np.zeros((STEPS, width), np.int16)
     times = np.empty(tokens, np.int64)
     both = np.empty((tokens, BINS), np.int64)
+    order = np.empty(tokens, np.int64)
     ranked, maps, summed = levels.size > 0, weights.size > 0, similarity_sum.size > 0
     fine = True
     for h in range(first, last):
@@ -297,23 +339,32 @@ def pairs_of_heads(
             for i in range(begin, begin + n):
                 norms += np.float64(products[b, h, i, i])
             head_sums[h, 1] += norms / n / scale
+            rows[b, h, 8] = rows[b, h, 9] = np.nan
             if maps:
+                rows[b, h, 8] = 0.0
                 if least < most:
                     mean = total / size
                     squares = _about_mean(value, size, mean)
-                    head_sums[h, 2] += _correlation(products, weights, b, h, begin, n, mean, squares)
+                    rows[b, h, 8] = _correlation(products, weights, b, h, begin, n, mean, squares)
+                    head_sums[h, 2] += rows[b, h, 8]
                 if ranked:
                     every = size * (size + 1) / 2 / size
                     inside, edge, outside, looking = _regions(levels[b, h], begin, n, high[b, h], every)
+                    _masks(levels[b, h], begin, n, passed[b, h], every, 1.0, order, masks[h])
                 else:
                     inside, edge, outside, looking = _regions(products[b, h], begin, n, high[b, h], total)
                     inside, edge, outside = inside / scale, edge / scale, outside / scale
+                    _masks(products[b, h], begin, n, passed[b, h], total, scale, order, masks[h])
+                pairs_inside = looking * (looking - 1) // 2
+                pairs_outside = (n - looking) * (n - looking - 1) // 2
                 regions[h, 0, 0] += inside
                 regions[h, 1, 0] += edge
                 regions[h, 2, 0] += outside
-                regions[h, 0, 1] += looking * (looking - 1) // 2
+                regions[h, 0, 1] += pairs_inside
                 regions[h, 1, 1] += looking * (n - looking)
-                regions[h, 2, 1] += (n - looking) * (n - looking - 1) // 2
+                regions[h, 2, 1] += pairs_outside
+                if pairs_inside and pairs_outside:
+                    rows[b, h, 9] = inside / pairs_inside - outside / pairs_outside
             if ranked:
                 p = 0
                 for i in range(begin, begin + n - 1):
@@ -375,16 +426,25 @@ def pairs_of_heads(
                     if full[i, j] >= lowest and (j > i or kind[b, j] != best):
                         distance_focal += abs(j - i)
                         focal += 1
-            distance = within = repeated = 0
+            distance = within = repeated = stops = 0
+            within_by_chance = stops_by_chance = 0.0
             for p in range(size):
                 similar = np.int32(bins[p] >= lowest)
                 distance += similar * traits[0, b, p]
                 within += similar * traits[1, b, p]
                 repeated += similar * traits[2, b, p]
+                stops += similar * traits[3, b, p]
+            for p in range(size):
+                if bins[p] >= lowest:
+                    within_by_chance += chances[0, b, p]
+                    stops_by_chance += chances[1, b, p]
             number = rows[b, h, 0]
             head_sums[h, 3] += occurs / n
             head_sums[h, 4] += distance_focal / focal
             rows[b, h, 1] = distance / number
             rows[b, h, 2] = within / number
             rows[b, h, 3] = repeated / number
+            rows[b, h, 5] = within_by_chance / number
+            rows[b, h, 6] = stops / number
+            rows[b, h, 7] = stops_by_chance / number
     return fine

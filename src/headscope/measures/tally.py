@@ -29,7 +29,7 @@ NOTED = 1 << 16  # focal tokens noted down before they are counted
 TOKENS = 1 << 32  # more than any vocabulary has
 
 SUMS = (
-    "tokens position_pairs similarity_sum pairs own_pairs head_sums regions attention attention_even attended "
+    "tokens position_pairs similarity_sum pairs own_pairs head_sums regions masks attention attention_even attended "
     "attended_text focal_unique focal_expected focal_share focal_few"
 ).split()
 
@@ -55,6 +55,7 @@ class HeadRows:
     even: NDArray[np.float64]  # (B, categories): the same for attention spread evenly
     rows: NDArray[np.float64]  # (B, H, len(pair_loops.ROWS))
     focal_token: NDArray[np.int64]  # (B, H); -1: none
+    focal_expected: NDArray[np.float64]  # (B,): different focal tokens that chance would give the layer
 
 
 class Tally:
@@ -77,6 +78,7 @@ class Tally:
         self.own_pairs = counts(len(shape.own), layers, heads, BINS, table)
         self.head_sums = np.zeros((layers, heads, len(pair_loops.HEAD_SUMS)))
         self.regions = np.zeros((layers, heads, len(REGIONS), 2))
+        self.masks = np.zeros((layers, heads, STEPS, len(REGIONS), 2))
         self.attention = np.zeros((layers, heads, len(CATEGORIES)))
         self.attention_even = np.zeros((layers, len(CATEGORIES)))
         self.attended = counts(layers, heads, STEPS, len(CATEGORIES))
@@ -120,6 +122,7 @@ class Tally:
         size, heads = len(queries.lengths), shape.heads
         given = np.zeros((size, heads, len(CATEGORIES)))
         high = np.zeros((size, heads, keys.category.shape[1]), dtype=bool)
+        passed = np.zeros(high.shape, dtype=np.int8)
         chosen = np.full((size, heads, STEPS), -1, dtype=np.int32)
         rows = np.zeros((size, heads, len(pair_loops.ROWS)))
         levels = ranks(products, queries) if scale == "rank" else np.zeros((0, 0, 0, 0))
@@ -128,13 +131,13 @@ class Tally:
         def work(first: int, last: int) -> bool:
             fine: bool = token_loops.attention_of_heads(
                 weights, even, queries.lengths, keys.lengths, keys.category, keys.counting, self.theta, first, last,
-                given, self.attended[k], self.attended_text[k], high,
+                given, self.attended[k], self.attended_text[k], high, passed,
             )  # fmt: skip
             return fine and pair_loops.pairs_of_heads(
-                products, levels, maps, high, queries.begins, queries.sizes, queries.cells, queries.traits,
-                queries.own, queries.kind, queries.kinds, queries.repeats, self.lowest, first, last,
+                products, levels, maps, high, passed, queries.begins, queries.sizes, queries.cells, queries.traits,
+                queries.chances, queries.own, queries.kind, queries.kinds, queries.repeats, self.lowest, first, last,
                 self.similarity_sum[k], self.pairs[k], self.own_pairs[:, k], self.head_sums[k], self.regions[k],
-                self.focal_share[k], self.focal_few[k], chosen, rows,
+                self.masks[k], self.focal_share[k], self.focal_few[k], chosen, rows,
             )  # fmt: skip
 
         if not all(self._spread(work)):
@@ -150,7 +153,9 @@ class Tally:
         tokens = np.take_along_axis(queries.ids, np.maximum(chosen[:, :, self.lowest - 2], 0).astype(np.int64), 1)
         tokens = np.where(chosen[:, :, self.lowest - 2] >= 0, tokens, -1)  # (B, H)
         self._note_focal(k, tokens)
-        return HeadRows(given, by_category, rows, tokens)
+        drawing = (chosen[:, :, self.lowest - 2] >= 0).sum(1)  # heads with a focal token
+        chance = np.take_along_axis(queries.expected, drawing[:, None], 1)[:, 0]
+        return HeadRows(given, by_category, rows, tokens, chance)
 
     def add(self, other: Tally) -> None:
         """Add what another tally of the same shape counted."""
@@ -207,8 +212,9 @@ class Tally:
         found |= {name: self.head_sums[..., k] for k, name in enumerate(pair_loops.HEAD_SUMS)}
         found["flat"] = found["flat"].astype(np.int64)
         found["region_sum"], found["region_pairs"] = self.regions[..., 0], self.regions[..., 1].astype(np.int64)
+        found["mask_sum"], found["mask_pairs"] = self.masks[..., 0], self.masks[..., 1].astype(np.int64)
         if shape.cross:
-            for name in ("attention_correlation", "region_sum", "region_pairs"):
+            for name in ("attention_correlation", "region_sum", "region_pairs", "mask_sum", "mask_pairs"):
                 del found[name]
         for name in ("attention", "attention_even", "attended", "attended_text", "focal_unique", "focal_expected",
                      "focal_share", "focal_few"):  # fmt: skip

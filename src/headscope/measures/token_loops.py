@@ -33,11 +33,13 @@ def relate(
     same: Any,  # … repeated tokens; negative numbers match nothing
     kind: Any,  # token ids by number
     cells: Any,  # out (P,): (distance - 1) · relations + relation
-    traits: Any,  # out (3, P): distance, in one sentence, repeated
+    traits: Any,  # out (4, P): distance, in one sentence, repeated, with a stop
+    chances: Any,  # out (2, P): how likely a pair of words at this distance is of one sentence; one, to have a stop
     repeats: Any,  # out (P, 2): pairs of one id with itself, and the id's number
 ) -> int:
     """What `relations.relations` says of the pairs, as the loops want it; returns the number of rows in `repeats`."""
     found = p = 0
+    at = np.zeros((len(word) + 1, RELATED))  # pairs by distance and relation
     for i in range(len(word)):
         for j in range(i + 1, len(word)):
             within = sentence[i] == sentence[j] and sentence[i] >= 0
@@ -56,10 +58,19 @@ def relate(
             traits[0, p] = j - i
             traits[1, p] = relation in (SENTENCE, BOTH)
             traits[2, p] = relation in (REPEATED, BOTH)
+            traits[3, p] = relation == STOP_PAIR
+            at[j - i, relation] += 1
             if kind[i] == kind[j]:
                 repeats[found, 0], repeats[found, 1] = p, kind[i]
                 found += 1
             p += 1
+    for p in range(cells.size):
+        here, relation = at[traits[0, p]], cells[p] % RELATED
+        words = here[SENTENCE] + here[BOTH] + here[REPEATED] + here[UNRELATED]
+        plain = here[STOP_PAIR] + here[SENTENCE] + here[UNRELATED]
+        of_words = relation in (SENTENCE, BOTH, REPEATED, UNRELATED)
+        chances[0, p] = (here[SENTENCE] + here[BOTH]) / words if of_words else 0.0
+        chances[1, p] = here[STOP_PAIR] / plain if relation in (STOP_PAIR, SENTENCE, UNRELATED) else 0.0
     return found
 
 
@@ -78,6 +89,7 @@ def attention_of_heads(
     attended: Any,  # sums (H, STEPS, categories): high-attention tokens
     attended_text: Any,  # the same among the tokens that count
     high: Any,  # out (B, H, Tk) bool: high-attention tokens among those that count, at θ
+    passed: Any,  # out (B, H, Tk) int8: how many thresholds a token that counts passes
 ) -> bool:
     """Where the heads look. False where a weight is no finite number."""
     column = np.empty(weights.shape[3])
@@ -111,6 +123,7 @@ def attention_of_heads(
                     if not received > EDGES[k + 1]:
                         break
                     attended_text[h, k, category[b, j]] += 1
+                    passed[b, h, j] = k + 1
     return fine
 
 

@@ -50,6 +50,8 @@ VARIABLES: dict[str, Variable] = {
     ),
     "region_sum": Variable((*_HEADS, "region"), "sum of levels of pairs, not flat, at the run's θ"),
     "region_pairs": Variable((*_HEADS, "region"), "number of pairs, not flat, at the run's θ"),
+    "mask_sum": Variable((*_HEADS, "attention_threshold", "region"), "sum of levels of pairs, not flat, at every θ"),
+    "mask_pairs": Variable((*_HEADS, "attention_threshold", "region"), "number of pairs, not flat, at every θ"),
     "focal_unique": Variable(
         ("layer", "threshold", "unique"), "number of windows in which the heads have so many different focal tokens"
     ),

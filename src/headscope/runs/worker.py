@@ -18,6 +18,7 @@ from headscope.measures.pair_loops import ROWS
 from headscope.measures.similarity import first_high_bin, unit
 from headscope.measures.tally import HeadRows, Shape, Tally, even_of_batch
 from headscope.models.forward import collate, forward, pad_token, start_token
+from headscope.runs.memory import Trimmer
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads, tap
 from headscope.texts import Record
@@ -48,7 +49,7 @@ class Shown:
 class RowTable:
     """What each head of a stack did with each window of a shard: W windows, L layers, H heads."""
 
-    COLUMNS = ("stop_focus", "end_focus", *ROWS)
+    COLUMNS = ("stop_focus", "end_focus", *ROWS, "focal_expected")
 
     def __init__(self, windows: int, layers: tuple[int, ...], heads: int) -> None:
         self.layers = layers
@@ -61,9 +62,10 @@ class RowTable:
         with np.errstate(divide="ignore", invalid="ignore"):
             focus = found.given / found.even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
         self.values[where, k, :, :2] = focus[..., [STOP, END]]
-        self.values[where, k, :, 2:] = found.rows
+        self.values[where, k, :, 2:-1] = found.rows
+        self.values[where, k, :, -1] = found.focal_expected[:, None]
         none = found.rows[..., :1] == 0
-        self.values[where, k, :, 3:] = np.where(none, np.nan, self.values[where, k, :, 3:])
+        self.values[where, k, :, 3:-1] = np.where(none, np.nan, self.values[where, k, :, 3:-1])
         self.focal[where, k] = found.focal_token
 
 
@@ -98,6 +100,7 @@ class Worker:
         self.lanes, self.threads, self.per_text = lanes, threads, per_text  # threads: of each lane
         self.paired = "encoder" in model.stacks and len(model.stacks) > 1  # an encoder with a decoder
         self.shapes = stack_shapes(model, settings)
+        self.trimmer = Trimmer()
         self._pool = ThreadPoolExecutor(lanes)  # kept from shard to shard, and with it the memory that threads hold
 
     def __enter__(self) -> Worker:
@@ -219,6 +222,7 @@ class Lane:
                         return
                     self._begin = begin
                     self._guarded([shown.window for shown in group])
+                    self.worker.trimmer.ran(len(group))
                     self.tell(len(group))
         except BaseException:
             for lane in lanes:
