@@ -160,6 +160,18 @@ def test_a_file_that_was_tampered_with_is_refused(
         headscope.Result.open(copy)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of files that opened halfway
+def test_a_damaged_file_is_refused_or_read(result: headscope.Result, tmp_path: Path) -> None:
+    content, copy, refused = result.file.read_bytes(), tmp_path / "copy.nc", 0
+    for place in range(500, 2000, 25):
+        copy.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+        try:
+            headscope.Result.open(copy).close()
+        except HeadscopeError as error:
+            refused += "cannot be read" in str(error)
+    assert refused > 0
+
+
 def test_a_result_without_a_folder_lives_as_long_as_it_is_looked_at(tiny: Tiny) -> None:
     cross = run(tiny("t5"), TEXTS[:2]).stack("cross")
     assert int(cross.dataset.texts) == 2

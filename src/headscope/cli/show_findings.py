@@ -130,10 +130,10 @@ def run_reproduce(args: Namespace) -> None:
 
     corpus = open_paths(
         args.texts, text_field=args.text_field, group_field=args.group_field, id_field=args.id_field, split=args.split,
-        format=args.format, seed=args.seed,
+        format=args.format, limit=args.limit, sample=args.sample, seed=args.seed,
     )  # fmt: skip
     names = ("window", "windows", "similarity", "scale", "repeated", "special", "language", "tau", "theta", "seed")
-    options: dict[str, Any] = {name: getattr(args, name) for name in (*names, "limit", "sample", "strict", "threads")}
+    options: dict[str, Any] = {name: getattr(args, name) for name in (*names, "strict", "threads")}
     done = reproduce(
         args.model, corpus, args.out, floors=args.floors, floor_texts=args.floor_texts,
         formats=tuple(args.figure_format or ["svg"]), device=args.device, dtype=args.dtype, revision=args.revision,

@@ -1,8 +1,8 @@
 """Intervals: how far a number would move if other texts of the same kind had been read.
 
-Texts are resampled in the blocks they were counted in. With 20 blocks and more by the bootstrap, whose percentiles are
-widened a little, because few blocks vary less among themselves than the texts they stand for; with fewer by the
-jackknife and Student's t.
+Texts are resampled in the blocks they were counted in. With 20 blocks and more by the bootstrap: bias-corrected
+percentiles, widened a little, because few blocks vary less among themselves than the texts they stand for. With fewer
+by the jackknife and Student's t.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Resampling:
         if not len(drawn):
             nothing = np.full_like(value, np.nan)
             return Estimate(value, nothing, nothing, nothing)
-        low, high, error = self._bootstrap(drawn) if self.blocks >= BOOTSTRAP_FROM else self._jackknife(value, drawn)
+        interval = self._bootstrap if self.blocks >= BOOTSTRAP_FROM else self._jackknife
+        low, high, error = interval(value, drawn)
         unknown = np.isnan(value) | (np.isnan(drawn).mean(0) > LOST)
         return Estimate(value, *(np.where(unknown, np.nan, each) for each in (low, high, error)))
 
@@ -98,17 +99,21 @@ class Resampling:
             found.append(function(*drawn))
         return np.concatenate(found) if found else np.zeros((0,))
 
-    def _bootstrap(self, drawn: Array) -> tuple[Array, Array, Array]:
+    def _bootstrap(self, value: Array, drawn: Array) -> tuple[Array, Array, Array]:
+        """Efron's bias-corrected percentiles, widened for the number of blocks."""
         from scipy.stats import norm, t
 
         # A mean of S blocks has a t distribution, and the bootstrap's variance lacks a factor S / (S - 1).
         wide = t.ppf(0.975, self.blocks - 1) * np.sqrt(self.blocks / (self.blocks - 1))
-        tail = float(norm.cdf(-wide))
-        holes = np.isnan(drawn)
-        kept = np.where(holes.all(0), 0, drawn)
-        quantile, spread = (np.nanquantile, np.nanstd) if holes.any() else (np.quantile, np.std)
-        low, high = quantile(kept, [tail, 1 - tail], axis=0)
-        return low, high, spread(kept, axis=0)
+        number = np.isfinite(drawn).sum(0)
+        # Where more than half of the resamples lie on one side of the value, the value leans to the other.
+        below = (drawn < value).sum(0) + (drawn == value).sum(0) / 2
+        lean = norm.ppf(np.clip(below / np.maximum(number, 1), 1 / len(drawn), 1 - 1 / len(drawn)))
+        ordered = np.sort(drawn, axis=0)  # NaN last
+        low, high = (_quantile(ordered, number, norm.cdf(2 * lean + side * wide)) for side in (-1, 1))
+        centre = np.where(number > 0, np.nan_to_num(drawn).sum(0) / np.maximum(number, 1), 0)
+        spread = np.nan_to_num((drawn - centre) ** 2).sum(0) / np.maximum(number, 1)
+        return low, high, np.sqrt(spread)
 
     def _jackknife(self, value: Array, left_out: Array) -> tuple[Array, Array, Array]:
         """For blocks of unequal sizes (Busing, Meijer and Van der Leeden 1999); for equal ones the usual jackknife."""
@@ -120,3 +125,12 @@ class Resampling:
         error = np.sqrt(((pseudo - centre) ** 2 / np.maximum(share - 1, 1e-12)).mean(0))
         wide = t.ppf(0.975, self.blocks - 1) * error
         return value - wide, value + wide, error
+
+
+def _quantile(ordered: Array, number: Array, share: Array) -> Array:
+    """The quantiles of values sorted along the first dimension, of which the first `number` count; each its own."""
+    place = np.clip(share * (number - 1), 0, None)
+    before = np.floor(place).astype(np.int64)
+    after = np.minimum(before + 1, np.maximum(number - 1, 0))
+    low, high = (np.take_along_axis(ordered, each[None], 0)[0] for each in (before, after))
+    return np.asarray(low + (high - low) * (place - before))

@@ -18,7 +18,7 @@ SENTENCE = 1.1
 RARE = 0.01  # of the windows
 FEW = 0.5  # of a head's windows with fewer than ten high pairs
 SHORT = 32  # tokens
-THIN, THIN_SHARE = 100, 0.05  # pairs across sentences at one distance; of what sentence preference is compared with
+THIN, THIN_SHARE = 100, 0.05  # pairs within a sentence for each across, at one distance; of all that is compared
 
 
 def signs_of_trouble(counts: Counts, tau: float) -> list[str]:
@@ -99,8 +99,8 @@ def _matrices(counts: Counts, pairs: Array, high: Array, every: Array, tau: floa
     if thin > THIN_SHARE:
         found.append(
             f"{thin:.0%} of what the final layers' sentence preference is compared with rests on distances at which "
-            f"fewer than {THIN:,} pairs of words cross a sentence boundary, so a few texts can move it; without those "
-            f"distances it is {without:.2f}"
+            f"hardly any pair of words crosses a sentence boundary, so a few texts can move it; without those "
+            + ("distances nothing is left" if np.isnan(without) else f"distances it is {without:.2f}")
         )
     preference = derived.sentence_preference(high, every)
     if np.isfinite(preference).any() and np.nanmax(preference) < SENTENCE:
@@ -115,7 +115,7 @@ def _thin(counts: Counts, high: Array, every: Array) -> tuple[float, float]:
     places = counts.third("final")
     k1, n1, k0, n0 = derived.sentence_classes(high[places].sum(0), every[places].sum(0))
     expected = np.where(n0 > 0, n1 * k0 / np.maximum(n0, 1), 0)
-    few = n0 < THIN * counts.heads * len(places)
+    few = n0 * THIN < n1
     share = ratio(expected[few].sum(), expected.sum())
     return float(share), float(derived.matched_ratio(k1, n1, k0, np.where(few, 0, n0))[0])
 

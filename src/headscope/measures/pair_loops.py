@@ -259,8 +259,16 @@ def _masks(s: Any, begin: int, n: int, passed: Any, total: float, scale: float, 
 
 
 @compiled
-def _similar_tokens(full: Any, n: int, width: int, counts: Any) -> None:
-    """With how many others each token is similar, at every threshold: (N, N) bins to (STEPS, N) counts."""
+def _similar_tokens(bins: Any, n: int, width: int, full: Any, counts: Any) -> None:
+    """With how many others each token is similar, at every threshold: bins to a matrix (N, N) to counts (STEPS, N)."""
+    p = 0
+    for i in range(n):
+        full[i, i] = 0
+        full[i, n:] = 0
+        for j in range(i + 1, n):
+            full[i, j] = bins[p]
+            full[j, i] = bins[p]
+            p += 1
     for k in range(STEPS):
         for i in range(width):
             counts[k, i] = 0
@@ -268,6 +276,100 @@ def _similar_tokens(full: Any, n: int, width: int, counts: Any) -> None:
         for k in range(STEPS):
             for i in range(width):
                 counts[k, i] += full[j, i] >= k + 2
+
+
+@compiled
+def _focal_tokens(
+    counts: Any,  # (STEPS, N): with how many others each token is similar
+    n: int,
+    bins: Any,  # (P,)
+    repeats: Any,  # (Q, 2)
+    kind: Any,  # (N,)
+    kinds: int,
+    lowest: int,
+    times: Any,  # (K,): how often each id is in a high pair; room to work in, like the next
+    both: Any,  # (K, BINS): how often on both sides
+    chosen: Any,  # out (STEPS,)
+    focal_share: Any,  # sums (STEPS,)
+    focal_few: Any,  # sums (STEPS,)
+    row: Any,  # out (10,): see ROWS
+) -> None:
+    """The focal token of one head in one window at each threshold, from the highest down."""
+    both[:kinds] = 0
+    for r in range(len(repeats)):
+        p = repeats[r, 0]
+        if p < 0:
+            break
+        both[repeats[r, 1], bins[p]] += 1
+    for k in range(STEPS - 1, -1, -1):
+        times[:kinds] = 0
+        count = 0
+        for i in range(n):
+            times[kind[i]] += counts[k, i]
+            count += counts[k, i]
+        best = 0
+        for t in range(kinds):
+            both[t, k + 2] += both[t, k + 3] if k + 3 < BINS else 0
+            if times[t] > times[best]:
+                best = t
+        if count == 0:
+            continue
+        number = count // 2  # every pair was counted for both of its tokens
+        share = (times[best] - both[best, k + 2]) / number
+        chosen[k] = best
+        focal_share[k] += share
+        focal_few[k] += number < FEW
+        if k + 2 == lowest:
+            row[0] = number
+            row[4] = share
+
+
+@compiled
+def _at_tau(
+    full: Any,  # (N, N): the bins as a matrix
+    n: int,
+    bins: Any,  # (P,)
+    size: int,
+    traits: Any,  # (4, B, P): whole, for a part of it would not lie in a row
+    chances: Any,  # (2, B, P)
+    b: int,
+    kind: Any,  # (N,)
+    best: int,  # the focal token
+    lowest: int,
+    head_sums: Any,  # sums (5,)
+    row: Any,  # out (10,): see ROWS
+) -> None:
+    """At the run's τ: how far the focal token's pairs reach, and what else the high pairs are."""
+    occurs = distance_focal = focal = 0
+    for i in range(n):
+        if kind[i] != best:
+            continue
+        occurs += 1
+        for j in range(n):
+            if full[i, j] >= lowest and (j > i or kind[j] != best):
+                distance_focal += abs(j - i)
+                focal += 1
+    distance = within = repeated = stops = 0
+    for p in range(size):
+        similar = np.int32(bins[p] >= lowest)
+        distance += similar * traits[0, b, p]
+        within += similar * traits[1, b, p]
+        repeated += similar * traits[2, b, p]
+        stops += similar * traits[3, b, p]
+    within_by_chance = stops_by_chance = 0.0
+    for p in range(size):
+        if bins[p] >= lowest:
+            within_by_chance += chances[0, b, p]
+            stops_by_chance += chances[1, b, p]
+    number = row[0]
+    head_sums[3] += occurs / n
+    head_sums[4] += distance_focal / focal
+    row[1] = distance / number
+    row[2] = within / number
+    row[3] = repeated / number
+    row[5] = within_by_chance / number
+    row[6] = stops / number
+    row[7] = stops_by_chance / number
 
 
 @compiled
@@ -285,7 +387,7 @@ def pairs_of_heads(
     own: Any,  # (R, B, P) bool: which pairs have the caller's own relations
     kind: Any,  # (B, N) int32: the token ids of those that count, numbered by first occurrence
     kinds: Any,  # (B,): how many there are
-    repeats: Any,  # (B, Q) int32: the pairs of one id with itself; -1 after the last
+    repeats: Any,  # (B, Q, 2) int32: the pairs of one id with itself, and its number; -1 after the last
     lowest: int,  # the first bin that is high at τ
     first: int,
     last: int,
@@ -376,75 +478,12 @@ def pairs_of_heads(
             for p in range(size):
                 pairs[h, bins[p], cells[b, p]] += 1
             _count_own(own, b, bins, cells, size, own_pairs, h)
-            p = 0
-            for i in range(n):
-                full[i, i] = 0
-                full[i, n:] = 0
-                for j in range(i + 1, n):
-                    full[i, j] = bins[p]
-                    full[j, i] = bins[p]
-                    p += 1
-            _similar_tokens(full, n, width, counts)
-            both[: kinds[b]] = 0
-            for r in range(repeats.shape[1]):
-                p = repeats[b, r, 0]
-                if p < 0:
-                    break
-                both[repeats[b, r, 1], bins[p]] += 1
-            # The focal token at each threshold, from the highest down.
-            for k in range(STEPS - 1, -1, -1):
-                times[: kinds[b]] = 0
-                count = 0
-                for i in range(n):
-                    times[kind[b, i]] += counts[k, i]
-                    count += counts[k, i]
-                best = 0
-                for t in range(kinds[b]):
-                    both[t, k + 2] += both[t, k + 3] if k + 3 < BINS else 0
-                    if times[t] > times[best]:
-                        best = t
-                if count == 0:
-                    continue
-                number = count // 2  # every pair was counted for both of its tokens
-                share = (times[best] - both[best, k + 2]) / number
-                chosen[b, h, k] = best
-                focal_share[h, k] += share
-                focal_few[h, k] += number < FEW
-                if k + 2 == lowest:
-                    rows[b, h, 0] = number
-                    rows[b, h, 4] = share
+            _similar_tokens(bins, n, width, full, counts)
+            _focal_tokens(
+                counts, n, bins, repeats[b], kind[b], kinds[b], lowest, times, both,
+                chosen[b, h], focal_share[h], focal_few[h], rows[b, h],
+            )  # fmt: skip
             best = chosen[b, h, lowest - 2]
-            if best < 0:
-                continue
-            # At the run's τ: how far the focal token's pairs reach, and what else the high pairs are.
-            occurs = distance_focal = focal = 0
-            for i in range(n):
-                if kind[b, i] != best:
-                    continue
-                occurs += 1
-                for j in range(n):
-                    if full[i, j] >= lowest and (j > i or kind[b, j] != best):
-                        distance_focal += abs(j - i)
-                        focal += 1
-            distance = within = repeated = stops = 0
-            within_by_chance = stops_by_chance = 0.0
-            for p in range(size):
-                similar = np.int32(bins[p] >= lowest)
-                distance += similar * traits[0, b, p]
-                within += similar * traits[1, b, p]
-                repeated += similar * traits[2, b, p]
-                stops += similar * traits[3, b, p]
-            for p in range(size):
-                if bins[p] >= lowest:
-                    within_by_chance += chances[0, b, p]
-                    stops_by_chance += chances[1, b, p]
-            number = rows[b, h, 0]
-            head_sums[h, 3] += occurs / n
-            head_sums[h, 4] += distance_focal / focal
-            rows[b, h, 1] = distance / number
-            rows[b, h, 2] = within / number
-            rows[b, h, 3] = repeated / number
-            rows[b, h, 5] = within_by_chance / number
-            rows[b, h, 6] = stops / number
-            rows[b, h, 7] = stops_by_chance / number
+            if best >= 0:
+                _at_tau(full, n, bins, size, traits, chances, b, kind[b], best, lowest, head_sums[h], rows[b, h])
     return fine

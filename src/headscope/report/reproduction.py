@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
-from headscope.report.core import Drawn, draw_all, write_report
+from headscope.report.core import draw_all, write_report
+from headscope.texts import open_texts
 
 if TYPE_CHECKING:
     from headscope.findings import Findings
     from headscope.result.core import Result
 
+READING = ("text_field", "group_field", "id_field", "split", "format", "limit", "sample")  # options of open_texts
 FLOORS = 3
 FLOOR_TEXTS = 1000
 
@@ -51,23 +53,27 @@ def reproduce(
     """
     import headscope
 
-    if isinstance(texts, Iterator):
-        raise HeadscopeError("the texts come from a stream, and untrained models read them too", "give a list or files")
     if floors < 0 or floor_texts < 1:
         raise HeadscopeError(f"floors={floors}, floor_texts={floor_texts}", "give whole numbers from 0 and from 1")
+    reading = {name: options.pop(name) for name in READING if name in options}
+    corpus = open_texts(texts, **reading, seed=options.get("seed", 0))
+    if floors and not corpus.again:
+        raise HeadscopeError(
+            "the texts come from a stream that passes by once, and untrained models read them too",
+            "give files or a list, or ask for no floors (--floors 0)",
+        )
     say = tell or (lambda message: None)
     folder = Path(out)
     how: dict[str, Any] = {"device": device, "dtype": dtype, "revision": revision}
     say("loading the model")
     trained = headscope.load(model, **how)
     say("reading the texts")
-    result = headscope.analyze(trained, texts, out=folder / "run", per_text=True, **options)
-    fewer = options | {"limit": min(floor_texts, options.get("limit") or floor_texts)}
+    result = headscope.analyze(trained, corpus, out=folder / "run", per_text=True, **options)
     untrained = []
     for seed in range(floors):
         say(f"reading texts with an untrained model ({seed + 1} of {floors})")
         network = headscope.load(model, **how, random_weights=seed)
-        untrained.append(headscope.analyze(network, texts, out=folder / f"floor-{seed}", **fewer))
+        untrained.append(headscope.analyze(network, corpus.first(floor_texts), out=folder / f"floor-{seed}", **options))
     say("holding the claims against the numbers")
     found = result.findings(floors=untrained)
     write_json(folder / "findings.json", found)
@@ -86,6 +92,3 @@ def reproduce(
 def write_json(file: Path, found: Findings) -> None:
     """The findings for programs."""
     file.write_text(json.dumps(found.as_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-__all__ = ["Drawn", "Reproduction", "reproduce"]

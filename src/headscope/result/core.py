@@ -349,7 +349,7 @@ def _attributes(file: Path) -> dict[str, Any]:
     try:
         with xr.open_dataset(file, engine="h5netcdf") as opened:
             found = dict(opened.attrs)
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise HeadscopeError(
             f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged or no result"
         ) from error

@@ -83,6 +83,10 @@ class Corpus:
             self._picked = self._reservoir(keep=False)[0]
         return self._sampled(self._picked)
 
+    def first(self, number: int) -> Corpus:
+        """The same texts, but no more than so many."""
+        return Corpus(self.records, again=self.again, name=f"the first {number:,} of {self.name}", limit=number)
+
     def _limited(self) -> Iterator[Record | Bad]:
         taken = 0
         for record in self._read():

@@ -1,0 +1,361 @@
+"""Findings on every kind of result: never a division by zero, never a NaN without a reason, words that fit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import headscope
+import planted
+from headscope.errors import HeadscopeError
+from headscope.findings.claims import CLAIMS, claim
+from headscope.findings.counts import Counts, block_starts
+from headscope.findings.floor import held_against
+from headscope.findings.resampling import Resampling
+from headscope.findings.specialists import adjusted
+from headscope.findings.trouble import signs_of_trouble
+from headscope.findings.verdicts import judge
+from headscope.measures.relations import RELATIONS
+
+Tiny = Callable[[str], headscope.Model]
+TEXTS = [p["text"] for p in headscope.passages()[:24]]
+EVERYTHING = [(p["id"], p["text"], p["group"]) for p in headscope.passages()[:48:2]]
+
+
+@pytest.fixture(scope="module")
+def result(embedded: headscope.Model, tmp_path_factory: pytest.TempPathFactory) -> headscope.Result:
+    out = tmp_path_factory.mktemp("findings") / "run"
+    return headscope.analyze(embedded, EVERYTHING, out=out, per_text=True, progress=False, batch_size=8)
+
+
+# ---------------------------------------------------------------------- any counts at all
+
+
+@st.composite
+def some_counts(draw: st.DrawFn) -> Counts:
+    """Sums as odd as they can be: one block, one head, one layer, nothing similar, nothing at all."""
+    blocks, layers, heads = (draw(st.integers(1, most)) for most in (24, 4, 3))
+    distances, rng = draw(st.integers(1, 5)), np.random.default_rng(draw(st.integers(0, 10**6)))
+    scale = draw(st.sampled_from([0, 0.2, 3, 1000]))
+    every = rng.poisson(scale, size=(blocks, distances, len(RELATIONS)))
+    if draw(st.booleans()):  # only some relations occur
+        every[..., rng.permutation(len(RELATIONS))[:4]] = 0
+    level = draw(st.sampled_from([0, 5, 20]))
+    pairs = np.zeros((blocks, layers, heads, 21, distances, len(RELATIONS)), dtype=np.int64)
+    for place in range(layers * heads):  # pairs fall into levels, the same pairs for every head
+        k, h = divmod(place, heads)
+        high = rng.binomial(every, rng.random())
+        pairs[:, k, h, level], pairs[:, k, h, 0] = high, every - high
+        if level == 0:
+            pairs[:, k, h, 0] = every
+    texts = rng.poisson(2, size=blocks).astype(float)
+    pairless = np.minimum(rng.poisson(0.3, size=blocks), texts)
+    flat = np.minimum(rng.poisson(0.3, size=(blocks, layers, heads)), (texts - pairless)[:, None, None])
+    zeros = draw(st.booleans())
+
+    def some(*shape: int) -> np.ndarray:
+        return (
+            np.zeros((blocks, *shape)) if zeros else rng.random((blocks, *shape)) * texts.reshape(-1, *[1] * len(shape))
+        )
+
+    stored = {
+        "texts": texts, "unsplit": np.minimum(1.0, texts), "pairless": pairless, "tokens": some(5), "flat": flat,
+        "diagonal": some(layers, heads), "attention": some(layers, heads, 5), "attention_even": some(layers, 5),
+        "attended": some(layers, heads, 19, 5), "attended_text": some(layers, heads, 19, 5),
+        "attention_correlation": some(layers, heads), "region_sum": some(layers, heads, 3),
+        "region_pairs": np.rint(some(layers, heads, 3)), "mask_sum": some(layers, heads, 19, 3),
+        "mask_pairs": np.rint(some(layers, heads, 19, 3)), "focal_unique": np.rint(some(layers, 19, heads + 1)),
+        "focal_expected": some(layers, 19), "focal_share": some(layers, heads, 19),
+        "focal_few": some(layers, heads, 19), "focal_frequency": some(layers, heads),
+        "focal_distance": some(layers, heads),
+    }  # fmt: skip
+    return Counts(
+        layers=tuple(range(layers)),
+        depth=layers,
+        heads=heads,
+        groups=("",) * blocks,
+        starts=tuple(range(blocks)),
+        pairs=pairs.sum(2),
+        stored=stored,
+        layer_at=lambda k, taus: [pairs[:, k, :, round(tau * 20) + 1 :].sum(2).astype(float) for tau in taus],
+    )
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(counts=some_counts(), tau=st.sampled_from([0.1, 0.5, 0.95]), theta=st.sampled_from([None, 0.3]))
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_findings_never_divide_by_zero(counts: Counts, tau: float, theta: float | None) -> None:
+    resample = Resampling(counts.windows, draws=25)
+    for each in CLAIMS:
+        found = judge(each, counts, resample, tau, theta)
+        assert found.verdict in ("holds", "does not hold", "open", "no verdict")
+        assert not math.isinf(found.value)
+        assert (found.verdict == "no verdict") == bool(found.reason)
+        if math.isnan(found.value):
+            assert found.reason
+        elif not found.reason:
+            assert found.low <= found.high
+        if counts.blocks < 8:
+            assert found.verdict == "no verdict"
+    for warning in signs_of_trouble(counts, tau):
+        assert "nan" not in warning
+
+
+def test_one_text_one_shard(embedded: headscope.Model) -> None:
+    one = headscope.analyze(embedded, TEXTS[:1], progress=False)
+    found = one.findings()
+    assert {f.verdict for f in found} == {"no verdict"}
+    assert "one block of texts" in found["1a"].reason
+    assert math.isfinite(found["1a"].value)
+    assert math.isnan(found["1a"].low)
+    assert all(f.sentence for f in found)
+    with pytest.raises(HeadscopeError, match="one block"):
+        one.stability()
+    with pytest.raises(HeadscopeError, match="too few"):
+        one.specialists()
+
+
+def test_texts_without_pairs(embedded: headscope.Model) -> None:
+    nothing = headscope.analyze(embedded, ["a", "b", "c"], progress=False)
+    found = nothing.findings()
+    assert all(math.isnan(f.value) and f.reason == "no window has two tokens to compare" for f in found)
+    assert any("no pair of tokens" in warning for warning in found.warnings)
+
+
+def test_some_layers_only(embedded: headscope.Model) -> None:
+    some = headscope.analyze(embedded, TEXTS[:8], layers=[0, 11], progress=False)
+    found = some.findings(draws=50)
+    assert found["3"].reason == "no layer of the middle third was read"
+    assert math.isfinite(found["4"].value)
+
+
+def test_a_model_without_closing_tokens(tiny: Tiny) -> None:
+    found = headscope.analyze(tiny("gpt2"), TEXTS[:8], progress=False).findings(draws=50)
+    assert found["1b"].verdict == "no verdict"
+    assert found["1b"].reason == "there is no closing special token that could be read"
+
+
+def test_cross_attention_has_no_mask(tiny: Tiny) -> None:
+    result = headscope.analyze(tiny("t5"), TEXTS[:10], progress=False).stack("cross")
+    found = result.findings(draws=50)
+    assert "cross-attention" in found["6"].reason
+    assert "cross-attention" in found["7"].reason
+    with pytest.raises(HeadscopeError, match="another stack"):
+        result.quantity("likeness")
+
+
+# ---------------------------------------------------------------------- verdicts, words, tables
+
+
+def test_findings_of_a_real_run(result: headscope.Result) -> None:
+    found = result.findings()
+    assert found["1b"].verdict == "holds"
+    assert found["5"].verdict == "does not hold"
+    assert "fewer than chance" in found["5"].sentence
+    assert found["1a"].texts is not None
+    assert found["2"].texts is None
+    for each in found:
+        assert each.low <= each.value <= each.high or each.key == "2"
+        assert each.detectable >= each.bound
+    told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert [f["key"] for f in told["findings"]] == [c.key for c in CLAIMS]
+    table = found.table()
+    assert list(table["verdict"]) == [f.verdict for f in found]
+    assert "1a Final layers" in repr(found)
+    with pytest.raises(KeyError):
+        found["9"]
+
+
+def test_the_seed_decides_the_interval(result: headscope.Result) -> None:
+    a, b, c = (result.findings(seed=seed, draws=200)["4"] for seed in (0, 0, 1))
+    assert (a.low, a.high) == (b.low, b.high)
+    assert (a.low, a.high) != (c.low, c.high)
+    assert a.value == c.value
+
+
+def test_sensitivity_is_the_findings_at_other_thresholds(result: headscope.Result) -> None:
+    swept = result.sensitivity(draws=100)
+    assert swept.sizes == {"claim": 9, "threshold": 17}
+    for tau in (0.1, 0.4, 0.9):
+        found = result.findings(tau=tau, draws=100)
+        for key in ("2", "3", "4", "5", "8"):
+            row = swept.sel(claim=key).sel(threshold=tau, method="nearest")
+            np.testing.assert_allclose(
+                [row.value, row.low, row.high], [found[key].value, found[key].low, found[key].high], rtol=1e-9
+            )
+    own = swept.sel(claim="6").sel(threshold=0.3, method="nearest")
+    assert float(own.value) == pytest.approx(result.findings(draws=100)["6"].value, rel=1e-9)
+    assert len(set(swept.sel(claim="7").value.values.tolist())) == 1
+    tokens = result.dataset["tokens"]
+    attended = result.dataset["attended"].sel(layer=slice(8, 11)).isel(attention_threshold=9).sum(("layer", "head"))
+    share = float(attended.sel(category="stop") / attended.sum()) / float(tokens.sel(category="stop") / tokens.sum())
+    assert float(swept.sel(claim="1a").sel(threshold=0.5, method="nearest").value) == pytest.approx(share, rel=1e-9)
+
+
+def test_stability(result: headscope.Result) -> None:
+    table = result.stability()
+    assert set(table["score"]) >= {"repetition_preference", "focal_token", "stop_focus"}
+    assert (table["low"] <= table["agreement"]).all()
+    assert (table["agreement"] <= table["high"]).all()
+    focus = table[table["score"] == "stop_focus"]
+    assert focus["agreement"].iloc[-1] > 0.9  # heads have their ways, whatever the text
+    assert focus["agreement"].iloc[-1] >= focus["agreement"].iloc[0]
+    groups = result.group_agreement()
+    assert set(groups["group"]) | set(groups["other"]) == set(result.groups)
+    assert groups["agreement"].between(-1, 1).all()
+
+
+def test_texts_show_effects_on_their_own(result: headscope.Result) -> None:
+    import pandas as pd
+
+    rows = pd.read_parquet(result.file.parent / "heads.parquet")
+    found = result.findings(draws=50)
+    final = rows[rows["layer"] >= 8]
+    by_text = final.groupby("text")
+    assert found["1a"].texts == pytest.approx(float((by_text["stop_focus"].mean() > 1.1).mean()))
+    weight = final["high_pairs"]
+    ratio = (final["sentence_share"] * weight).groupby(final["text"]).sum()
+    ratio = ratio / (final["sentence_expected"] * weight).groupby(final["text"]).sum()
+    assert found["4"].texts == pytest.approx(float((ratio > 1.1).mean()))
+    excess = []
+    for _, text in rows.groupby("text"):
+        different = text[text["focal_id"] >= 0].groupby("layer")["focal_id"].nunique().mean()
+        excess.append(different - text["focal_expected"].mean())
+    assert found["5"].texts == pytest.approx(float((np.array(excess) > 0.25).mean()))
+    assert found["7"].texts == pytest.approx(float((1 - rows.groupby("text")["likeness"].mean() > 0.5).mean()))
+
+
+def test_floors(result: headscope.Result, tmp_path: Path) -> None:
+    untrained = [
+        headscope.analyze(headscope.load(random_weights=seed), TEXTS[:8], progress=False) for seed in (0, 1, 2)
+    ]
+    assert untrained[0].model["weights"] != untrained[1].model["weights"]
+    assert untrained[0].model["config"] == result.model["config"]
+    found = result.findings(floors=untrained, draws=100)
+    focus = found["1b"].floor
+    assert focus is not None
+    assert focus.learned == "more"
+    assert focus.mean == pytest.approx(1, abs=0.05)  # nothing learned: attention is spread evenly
+    assert "learning added" in found["1b"].sentence
+    assert found.table()["learned"].iloc[1] == "more"
+
+
+def test_random_weights_are_the_same_for_the_same_seed() -> None:
+    a, b, c = (headscope.load(random_weights=seed) for seed in (5, 5, 6))
+    assert a.name == "headscope/bert12 (random weights, seed 5)"
+    one, two, three = (m.network.state_dict() for m in (a, b, c))
+    assert all(bool((one[k] == two[k]).all()) for k in one)
+    assert not all(bool((one[k] == three[k]).all()) for k in one)
+    with pytest.raises(HeadscopeError, match="whole number"):
+        headscope.load(random_weights=-1)
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high", "learned"),
+    [
+        ([1.0, 1.1, 0.9], 1.8, 2.0, "more"),
+        ([1.0, 1.1, 0.9], 0.1, 0.2, "less"),
+        ([1.0, 1.1, 0.9], 1.1, 1.9, "nothing"),
+        ([1.0], 1.8, 2.0, ""),
+        ([], 1.8, 2.0, ""),
+        ([1.0, 1.1], math.nan, math.nan, ""),
+    ],
+)
+def test_what_learning_added(values: list[float], low: float, high: float, learned: str) -> None:
+    assert held_against(values, (low + high) / 2, low, high).learned == learned
+
+
+# ---------------------------------------------------------------------- trouble, specialists
+
+
+def trouble(counts: Counts, **changes: Any) -> str:
+    return " ".join(signs_of_trouble(replace(counts, kept={}, scores={}, **changes), 0.5))
+
+
+@pytest.fixture(scope="module")
+def sound(embedded: headscope.Model) -> Counts:
+    effects = planted.Effects(sentence=1.5, specialised=1.0)
+    return planted.pool(embedded, effects, 40, seed=1).combined(np.kron(np.eye(20), np.ones((1, 2))))
+
+
+def test_signs_of_trouble(sound: Counts, embedded: headscope.Model) -> None:
+    assert trouble(sound) == ""
+    stored = sound.stored
+    assert "flat matrices" in trouble(sound, stored=stored | {"flat": stored["flat"] + 1})
+    assert "the diagonal dominates" in trouble(sound, stored=stored | {"diagonal": stored["diagonal"] * 5})
+    assert "one outlier may set" in trouble(sound, stored=stored | {"focal_few": stored["focal_few"] + 2})
+    assert "texts are short" in trouble(sound, stored=stored | {"tokens": stored["tokens"] / 10})
+    assert "one sentence" in trouble(sound, stored=stored | {"unsplit": stored["texts"]})
+    assert "no pair of tokens" in trouble(sound, stored=stored | {"pairless": stored["pairless"] + 0.5})
+    turned = np.roll(sound.pairs[:, :, ::-1], 0)
+    assert "nearly uniform" in trouble(sound, pairs=turned)
+    null = planted.pool(embedded, planted.Effects(), 40, seed=2).combined(np.kron(np.eye(20), np.ones((1, 2))))
+    said = trouble(null)
+    assert "look like noise" in said
+    assert "all alike" in said
+    assert "no clustering by sentence" in said
+
+
+def test_specialists_stand_out_and_noise_does_not(embedded: headscope.Model) -> None:
+    class Pool:
+        """What `specialists` asks of a result."""
+
+        def __init__(self, counts: Counts) -> None:
+            self.counts = counts
+
+        def tau(self, tau: float | None) -> float:
+            return 0.5
+
+    from headscope.findings.specialists import specialists
+
+    special = planted.pool(embedded, planted.Effects(specialised=1.0), 120, seed=4)
+    table = specialists(Pool(planted.corpora(special, 600, 1, seed=1)[0]))  # type: ignore[arg-type]
+    own = table[table["score"] == "repetition_preference"]
+    assert (own["what"] == "specialist").mean() > 0.5
+    null = planted.pool(embedded, planted.Effects(), 120, seed=5)
+    called = []
+    for corpus in planted.corpora(null, 600, 10, seed=2):
+        table = specialists(Pool(corpus))  # type: ignore[arg-type]
+        called.append((table["what"] == "specialist").mean())
+    assert np.mean(called) < 0.01
+
+
+def test_adjusted_p_values_are_those_of_the_definition() -> None:
+    p = np.random.default_rng(3).random(40) ** 2
+    order = np.sort(p)
+    for value, found in zip(p, adjusted(p), strict=True):
+        steps = [order[k] * 40 / (k + 1) for k in range(40) if order[k] >= value]
+        assert found == pytest.approx(min(1, *steps))
+
+
+def test_blocks_hold_neighbours_of_one_group() -> None:
+    assert block_starts(["a"] * 5, 10) == [0, 1, 2, 3, 4]
+    starts = block_starts(["a"] * 1000 + ["b"] * 10, 256)
+    assert 1000 in starts
+    assert len(starts) <= 256 + 1
+
+
+def test_many_shards_are_taken_together(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    from headscope.findings import counts
+
+    result = headscope.analyze(tiny("gpt2"), TEXTS, shard_size=1, window=32, progress=False)
+    each = counts.counts_of(result)
+    monkeypatch.setattr(counts, "MOST_BLOCKS", 8)
+    monkeypatch.setattr(counts, "FEWEST_BLOCKS", 1)
+    together = counts.counts_of(result)
+    assert (each.blocks, together.blocks) == (24, 8)
+    np.testing.assert_array_equal(each.pairs.sum(0), together.pairs.sum(0))
+    np.testing.assert_array_equal(each.heads_at(0.5).sum(0), together.heads_at(0.5).sum(0))
+    np.testing.assert_allclose(each.stored["attention"].sum(0), together.stored["attention"].sum(0))
+    one = claim("4").measure(each, Resampling(each.windows, draws=0), 0.5, None)
+    other = claim("4").measure(together, Resampling(together.windows, draws=0), 0.5, None)
+    assert float(one.value) == pytest.approx(float(other.value))
