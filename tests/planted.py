@@ -221,8 +221,8 @@ PLANTED: dict[str, tuple[Callable[[], Effects], Callable[[], Effects], Callable[
     "3": (lambda: Effects(shorter=0.1), lambda: Effects(shorter=0.05), Effects),
     "4": (lambda: Effects(sentence=1.2), lambda: Effects(sentence=1.1), Effects),
     "5": (
-        lambda: Effects(focal=True, different=0.18),
-        lambda: Effects(focal=True, different=0.08),
+        lambda: Effects(focal=True, different=0.165),
+        lambda: Effects(focal=True, different=0.083),
         lambda: Effects(focal=True),
     ),
     "6": (lambda: Effects(contrast=0.04), lambda: Effects(contrast=0.02), Effects),

@@ -36,11 +36,19 @@ class Outcome:
 
 
 def simulate(
-    model: headscope.Model, key: str, which: str, size: int, number: int, *, seed: int, pool: Counts | None = None
+    model: headscope.Model,
+    key: str,
+    which: str,
+    size: int,
+    number: int,
+    *,
+    seed: int,
+    pool: Counts | None = None,
+    texts: int = POOL,
 ) -> Outcome:
     """Draw corpora with an effect "twice" the smallest that matters, at the "bound", or "none", and judge them."""
     one = claim(key)
-    made = pool or planted.pool(model, planted.PLANTED[key][("twice", "bound", "none").index(which)](), POOL, seed)
+    made = pool or planted.pool(model, planted.PLANTED[key][("twice", "bound", "none").index(which)](), texts, seed)
     truth = truth_of(one, made, size, seed)
     holds = wrong = covered = able = 0
     for place, corpus in enumerate(planted.corpora(made, size, number, seed + 1)):
@@ -55,6 +63,7 @@ def simulate(
 def truth_of(one: Claim, pool: Counts, size: int, seed: int) -> float:
     """What is true of all texts of the pool; of claim 2, at the number of texts that a shard has."""
     if one.key == "2":
-        many = planted.corpora(pool, 20 * size, 1, seed + 2, shards=20 * 32)[0]
-        return float(one.measure(many, Resampling(many.windows, draws=0), 0.5, None).value)
+        large = planted.corpora(pool, 10 * size, 10, seed + 2, shards=10 * 32)
+        values = [one.measure(each, Resampling(each.windows, draws=0), 0.5, None).value for each in large]
+        return float(sum(values) / len(values))
     return float(one.measure(pool, Resampling(pool.windows, draws=0), 0.5, None).value)

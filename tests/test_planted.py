@@ -19,18 +19,18 @@ SEED = 11
 
 @pytest.mark.parametrize("key", KEYS)
 def test_an_effect_twice_the_smallest_is_recovered(key: str, embedded: headscope.Model) -> None:
-    found = simulate(embedded, key, "twice", 64, 40, seed=SEED)
+    found = simulate(embedded, key, "twice", 64, 30, seed=SEED, texts=200)
     if key != "2":  # its share cannot be planted to the digit
-        assert found.truth == pytest.approx(claim(key).twice, rel=0.06, abs=0.08 if key == "5" else 0.01)
+        assert found.truth == pytest.approx(claim(key).twice, rel=0.08, abs=0.12 if key == "5" else 0.01)
     if found.can_tell >= 0.5:
         assert found.holds >= 0.8
-    assert found.covered >= 0.85  # loosely: 40 corpora; the long test holds it to 92 to 98 %
+    assert found.covered >= 0.85  # loosely: 30 corpora; the long test holds it to 92 to 98 %
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_nothing_is_found_where_nothing_is(key: str, embedded: headscope.Model) -> None:
-    found = simulate(embedded, key, "none", 64, 40, seed=SEED)
-    assert found.truth == pytest.approx(claim(key).none, abs=0.1 if key == "5" else 0.02)  # chance is all there is
+    found = simulate(embedded, key, "none", 64, 20, seed=SEED, texts=120)
+    assert found.truth == pytest.approx(claim(key).none, abs=0.15 if key == "5" else 0.03)  # chance is all there is
     assert found.holds == 0
 
 

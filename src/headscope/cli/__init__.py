@@ -24,10 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HeadscopeError as error:
         if args.debug:
             raise
-        from headscope.windows.text import visible
+        from headscope.windows.text import in_a_line
 
-        said = "".join(c if c == " " else visible(c) for c in str(error))  # what a file holds may end up in it
-        print(f"headscope: {said}", file=sys.stderr)
+        print(f"headscope: {in_a_line(str(error))}", file=sys.stderr)  # what a file holds may end up in it
         return 2
     except KeyboardInterrupt as stopped:
         if not getattr(stopped, "__notes__", ()):  # the command has said more already

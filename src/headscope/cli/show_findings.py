@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.errors import HeadscopeError
-from headscope.windows.text import visible
+from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
     from headscope.findings import Findings
@@ -55,7 +55,9 @@ def run_findings(args: Namespace) -> None:
 
 def print_findings(found: Findings) -> None:
     """The table, the sentences, the warnings."""
-    show.paragraph(f"{visible(found.model)}: {found.stack}, {found.windows:,} windows, τ = {found.tau:g}", style="bold")
+    show.paragraph(
+        f"{in_a_line(found.model)}: {found.stack}, {found.windows:,} windows, τ = {found.tau:g}", style="bold"
+    )
     show.paragraph(f"intervals: {found.interval}\n")
     texts, floors = any(f.texts is not None for f in found), any(f.floor for f in found)
     columns = ["claim", "measured", "no effect", "holds\nbeyond", "verdict"]

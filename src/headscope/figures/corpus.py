@@ -10,7 +10,7 @@ import numpy as np
 from headscope.figures.style import BASE, THIRD_SHADES
 from headscope.findings.counts import THIRDS, Counts
 from headscope.findings.resampling import Estimate
-from headscope.windows.text import visible
+from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
     from headscope.result.core import Result
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def spoken_of(result: Result, tau: float | None = None) -> str:
     """Model, stack, texts and choices, for a caption."""
     settings = result.settings
-    parts = [visible(result.model["name"]), result.name, f"{int(result.dataset['texts']):,} texts"]
+    parts = [in_a_line(result.model["name"]), result.name, f"{int(result.dataset['texts']):,} texts"]
     if settings.get("windows") == "all":
         parts[-1] = f"{int(result.dataset['texts']):,} windows of {result.texts['texts']:,} texts"
     parts.append(f"{settings['similarity']}, levels by {'rank' if settings['scale'] == 'rank' else 'maximum'}")

@@ -108,14 +108,17 @@ def specialisation(counts: Counts, resample: Resampling, tau: float, theta: floa
     known = np.isfinite(values)
     filled = np.where(known, values, 0)
 
-    def share(total: Array, squares: Array, number: Array) -> Array:
+    def rest(total: Array, squares: Array, number: Array) -> Array:
+        """The logarithm of the share that is not between heads: nearly normal, however near the share is to 1."""
         each = derived.between_share(total, squares, number)  # (…, L, 2)
-        return np.asarray(_mean(_mean(each)))
+        return np.log(np.maximum(1 - _mean(_mean(each)), 1e-9))
 
-    found = resample(share, filled, filled**2, known.astype(np.float64))
+    # By the jackknife: a bootstrap repeats blocks, and what is repeated does not vary.
+    found = resample.jackknife(rest, filled, filled**2, known.astype(np.float64))
     if np.isnan(found.value):
         raise NotHere("too few blocks of texts have similar pairs in every head")
-    return found
+    value, low, high = (np.clip(1 - np.exp(each), 0, 1) for each in (found.value, found.high, found.low))
+    return Estimate(value, low, high, (1 - value) * found.error)
 
 
 def scores_of_blocks(counts: Counts, taus: Sequence[float]) -> dict[float, Array]:

@@ -184,7 +184,7 @@ def between_share(total: Array, squares: Array, number: Array) -> Array:
     """The share of variance that lies between heads, from each head's Σx, Σx² and number of values: (…, head) to (…).
 
     Variance components of a one-way analysis, so that heads which differ only by chance have a share of 0, not of one
-    over the number of values. NaN with fewer than two heads or two values.
+    over the number of values; by chance it may come out below 0. NaN with fewer than two heads or two values.
 
     >>> x = np.array([[1.0, 1.2], [3.0, 3.2]])  # two heads, two shards
     >>> round(float(between_share(x.sum(1), (x**2).sum(1), np.array([2.0, 2.0]))), 3)
@@ -200,4 +200,4 @@ def between_share(total: Array, squares: Array, number: Array) -> Array:
     within = ratio(inside, np.where(enough, values - heads, 0))
     size = ratio(values - ratio((number**2).sum(-1), values), np.where(enough, heads - 1, 0))  # values to a head
     part = (ratio(between, np.where(enough, heads - 1, 0)) - within) / size
-    return np.clip(ratio(part, part + within), 0, 1)
+    return ratio(part, part + within)

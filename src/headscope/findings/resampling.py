@@ -87,6 +87,16 @@ class Resampling:
         unknown = np.isnan(value) | (np.isnan(drawn).mean(0) > LOST)
         return Estimate(value, *(np.where(unknown, np.nan, each) for each in (low, high, error)))
 
+    def jackknife(self, function: Callable[..., Array], *sums: NDArray[Any]) -> Estimate:
+        """The interval by the jackknife and Student's t, however many blocks there are."""
+        whole = [np.asarray(each, dtype=np.float64) for each in sums]
+        value = function(*(each.sum(0, keepdims=True) for each in whole))[0]
+        if self.blocks < 2 or not len(self.weights):
+            nothing = np.full_like(value, np.nan)
+            return Estimate(value, nothing, nothing, nothing)
+        left_out = function(*(each.sum(0, keepdims=True) - each for each in whole))
+        return Estimate(value, *self._jackknife(value, left_out))
+
     def resampled(self, function: Callable[..., Array], *sums: NDArray[Any]) -> Array:
         """The function of every resample, a part of them at a time."""
         flat = [np.asarray(each, dtype=np.float64).reshape(self.blocks, -1) for each in sums]

@@ -6,7 +6,8 @@ import base64
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from headscope.errors import HeadscopeError, brief
 from headscope.figures.catalog import FIGURES, Entry, draw
 from headscope.report.examples import one_head, roles
 from headscope.result.merge import partial_name
-from headscope.windows.text import visible
+from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
     from headscope.figures.style import Picture
@@ -27,7 +28,7 @@ TEMPLATE = "report.html"
 ONE_HEAD = Entry(
     "one-head",
     "One head and one text",
-    "Figs. 1 to 6",
+    "",
     "Above, the head's attention map: each row shows what one token reads. Blue tokens receive more than θ of the "
     "largest attention. Below, the context similarity matrix of the same head: which tokens it finds alike, whatever "
     "it read. Lines part the sentences.",
@@ -63,6 +64,8 @@ def write_report(
     target = Path(out)
     if target.suffix.lower() not in (".html", ".htm"):
         raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
+    with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)  # before the minutes that drawing takes
     found = findings or result.findings(floors=floors)
     drawn = figures if figures is not None else draw_all(result, findings=found, model=model, tell=tell)
     environment = jinja2.Environment(
@@ -74,25 +77,30 @@ def write_report(
     )
     page = environment.get_template(TEMPLATE).render(
         result=result,
-        model=visible(result.model["name"]),
+        model=in_a_line(result.model["name"]),
         findings=found,
         figures=[_shown(each) for each in drawn],
         roles=roles(result),
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
-        floors=[visible(floor.model["name"]) for floor in floors],
+        floors=[in_a_line(floor.model["name"]) for floor in floors],
     )
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(target):
         partial = partial_name(target)
         partial.write_text(page, encoding="utf-8")
         os.replace(partial, target)
+    return target
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise HeadscopeError(
-            f"{str(out)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
+            f"{str(target)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
         ) from error
-    return target
 
 
 def draw_all(
@@ -112,10 +120,11 @@ def draw_all(
         if name not in FIGURES and name != ONE_HEAD.name:
             raise HeadscopeError(f"there is no figure {name!r}", f"use one of {', '.join([*FIGURES, ONE_HEAD.name])}")
     drawn = []
-    if model is not None and (only is None or ONE_HEAD.name in names):
-        drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result), _checked(model, result)), tell))
+    if only is None and model is not None:
+        names.insert(1, ONE_HEAD.name)  # after the findings
     for name in names:
         if name == ONE_HEAD.name:
+            drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result), _checked(model, result)), tell))
             continue
         entry = FIGURES[name]
         options = {} if tau is None or name in ("mean-matrices", "threshold-choice", "sensitivity") else {"tau": tau}
@@ -136,9 +145,11 @@ def _try(entry: Entry, make: Callable[[], Picture], tell: Callable[[str], None] 
         return Drawn(entry, None, str(error))
 
 
-def _checked(model: Model, result: Result) -> Model:
+def _checked(model: Model | None, result: Result) -> Model:
     from headscope.runs.fingerprint import model_fingerprint
 
+    if model is None:
+        raise HeadscopeError("one head and one text are drawn from the model itself", "name it with --model")
     if model_fingerprint(model)["weights"] != result.model["weights"]:
         raise HeadscopeError("the model at hand is not the one that was analysed", "name the other one")
     return model
@@ -167,15 +178,15 @@ def about_texts(result: Result) -> dict[str, Any]:
     }
     flat = data["flat"].values
     return {
-        "name": visible(str(told["name"])),
+        "name": in_a_line(str(told["name"])),
         "texts": int(told["texts"]),
         "windows": windows,
         "tokens": float(data["tokens"].sum()) / max(windows, 1),
         "categories": {str(c): int(n) for c, n in zip(data["category"].values, data["tokens"].values, strict=True)},
-        "groups": {visible(name): number for name, number in counted.items()} if any(counted) else {},
+        "groups": {in_a_line(name): number for name, number in counted.items()} if any(counted) else {},
         "shards": shards.sizes["shard"],
         "bad": int(told["bad"]),
-        "first_bad": [visible(brief(ValueError(str(each)))) for each in told.get("first_bad", [])],
+        "first_bad": [in_a_line(brief(ValueError(str(each)))) for each in told.get("first_bad", [])],
         "refused": int(told["refused"]),
         "unsplit": int(data["unsplit"]),
         "pairless": int(data["pairless"]),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headscope.errors import HeadscopeError
 from headscope.findings.specialists import SPECIALIST
 from headscope.result.rows import HEADS
-from headscope.windows.text import visible
+from headscope.windows.text import in_a_line, visible
 
 if TYPE_CHECKING:
     from headscope.figures.style import Picture
@@ -64,10 +64,10 @@ def roles(result: Result) -> list[Role]:
 def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:
     text = str(row["text"])
     cut = text if len(text) <= LONGEST else text[:LONGEST] + " …"
-    shown = "".join(c if c in " \n" else visible(c) for c in cut)
+    shown = in_a_line(" ".join(cut.split()))
     focal = row["focal_token"]
     return {
-        "id": visible(str(row["id"])),
+        "id": in_a_line(str(row["id"])),
         "score": float(row[score]),
         "focal_token": visible(str(focal)) if isinstance(focal, str) else "–",
         "focal_share": float(row["focal_share"]),

@@ -129,7 +129,9 @@ def unpacked(opened: BinaryIO, name: str) -> Iterator[BinaryIO]:
         else:
             with closing(_Zstandard(buffered)) as raw:
                 yield io.BufferedReader(raw, 1 << 16)
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's fault, not the file's
+            raise
         raise HeadscopeError(f"{name!r} is damaged: {brief(error)}", "fetch or make the file again") from error
 
 

@@ -98,3 +98,12 @@ def visible(piece: str) -> str:
         else:
             shown.append(character)
     return "".join(shown)
+
+
+def in_a_line(text: str) -> str:
+    """The same for a name or a sentence: spaces stay what they are.
+
+    >>> in_a_line("two words\\nand a line")
+    'two words⏎and a line'
+    """
+    return "".join(c if c == " " else visible(c) for c in text)

@@ -1,0 +1,206 @@
+"""Findings, figures, report and reproduce as a user types them; the report in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headscope
+from browser import chromium
+from folders import make_folder
+from headscope.cli import main
+from headscope.errors import HeadscopeError
+from headscope.figures.catalog import FIGURES
+from headscope.report import reproduce, write_report
+
+LIMIT = 8_000_000  # bytes
+HOSTILE = '<script>document.title = "taken"</script>'
+NAMES = ['"><img src=x onerror=alert(1)>', "\u202eevil", "a" * 300, "</title><script>alert(2)</script>"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model) -> Path:
+    """A run whose texts, ids, groups and bad records try to break out."""
+    out = tmp_path_factory.mktemp("report")
+    rows: list[Any] = []
+    for k, p in enumerate(headscope.passages()[:32]):
+        text = f"{HOSTILE} {p['text']} {HOSTILE}" if k % 4 == 0 else p["text"]
+        rows.append({"id": NAMES[k % len(NAMES)] + str(k), "text": text, "group": NAMES[k % 2]})
+    rows += [{"id": HOSTILE, "text": 3, "group": "x"}]
+    headscope.analyze(embedded, rows, out=out / "run", group_field="group", per_text=True, progress=False, batch_size=8)
+    return out / "run"
+
+
+@pytest.fixture(scope="module")
+def floor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("floor") / "run"
+    texts = [p["text"] for p in headscope.passages()[:8]]
+    headscope.analyze(headscope.load(random_weights=0), texts, out=out, progress=False)
+    return out
+
+
+@pytest.fixture(scope="module")
+def page(run: Path, floor: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    assert main(["report", str(run), "--floor", str(floor), "--out", str(out)]) == 0
+    return out
+
+
+def test_the_report_in_a_browser(page: Path) -> None:
+    assert page.stat().st_size < LIMIT
+    with chromium() as browser:
+        for width, height in ((1280, 900), (390, 844)):
+            context = browser.new_context(viewport={"width": width, "height": height})
+            tab = context.new_page()
+            said: list[str] = []
+            asked: list[str] = []
+            tab.on("console", lambda message, said=said: said.append(message.text))
+            tab.on("pageerror", lambda error, said=said: said.append(str(error)))
+            tab.on("request", lambda request, asked=asked: asked.append(request.url))
+            tab.goto(page.as_uri())
+            assert said == []
+            assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+            assert tab.title().startswith("headscope report: headscope/bert12")  # nobody took it
+            assert tab.locator("script").count() == 0
+            images = tab.locator("figure img")
+            assert images.count() == len(FIGURES) + 1
+            for k in range(images.count()):
+                assert images.nth(k).evaluate("image => image.complete && image.naturalWidth > 300")
+                assert len(images.nth(k).get_attribute("alt")) > 40
+            # Nothing sticks out at the side; wide tables scroll by themselves.
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            shown = tab.locator("body").inner_text()
+            assert HOSTILE in shown
+            assert "<U+202E>evil" in shown
+            assert tab.locator("#findings tbody tr").count() == 9
+            context.close()
+
+
+def test_the_report_works_without_javascript_and_prints(page: Path, tmp_path: Path) -> None:
+    with chromium() as browser:
+        tab = browser.new_context(java_script_enabled=False).new_page()
+        tab.goto(page.as_uri())
+        assert tab.locator("h1").inner_text() == "Does the paper hold for headscope/bert12?"
+        assert tab.locator("section").count() == 6
+        tab.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert (tmp_path / "report.pdf").stat().st_size > 100_000
+
+
+def test_the_report_says_everything(page: Path, run: Path) -> None:
+    html = page.read_text(encoding="utf-8")
+    result = headscope.Result.open(run)
+    for finding in result.findings():
+        assert finding.interval() in html
+        assert finding.verdict in html
+    assert result.model["weights"] in html
+    assert "arXiv:2512.21956" in html
+    assert "1 left out" in html
+    assert "random weights, seed 0" in html
+    assert html.index('id="findings"') < html.index('id="figures"') < html.index('id="examples"')
+    assert "<script" not in html
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", html)
+
+
+def test_findings_on_the_command_line(run: Path, floor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["findings", str(run), "--floor", str(floor), "--sensitivity", "--heads", "--draws", "50"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("1a Final layers focus", "holds", "untrained", "Verdicts at other thresholds", "specialists"):
+        assert word in printed
+    assert main(["findings", str(run), "--json", "--draws", "50", "--sensitivity", "--heads"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [f["key"] for f in told["findings"]][-1] == "8"
+    assert len(told["sensitivity"]) == 9 * 17
+    assert {row["what"] for row in told["heads"]} <= {"specialist", "ordinary", "noise", None}
+
+
+def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for told, expected in (
+        (["findings", str(tmp_path / "nothing")], "there is no file"),
+        (["findings", str(tmp_path)], "holds no result"),
+        (["findings", str(run), "--floor", str(run)], "the same weights"),
+        (["findings", str(run), "--stack", "cross"], "there is no stack"),
+        (["findings", str(run), "--tau", "0.33"], "0.05"),
+        (["figures", str(run), "--out", str(tmp_path), "--only", "mona-lisa"], "there is no figure"),
+        (["report", str(run), "--out", str(tmp_path / "report.pdf")], "like a web page"),
+        (["report", str(run), "--out", "/proc/nowhere/report.html"], "cannot be written"),
+        (["reproduce", "--texts", str(tmp_path / "none.txt"), "--out", str(tmp_path / "x")], "none.txt"),
+    ):
+        assert main(told) == 2, told
+        assert expected in capsys.readouterr().err, told
+
+
+def test_figures_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["figures", str(run), "--out", str(tmp_path), "--format", "svg", "--format", "pdf", "--format", "png"]
+    assert main([*told, "--only", "focal-tokens", "--only", "one-head", "--only", "threshold-choice"]) == 0
+    printed = capsys.readouterr().out
+    assert "the paper's Fig. 11" in printed
+    assert {p.suffix for p in tmp_path.glob("focal-tokens.*")} == {".svg", ".pdf", ".png"}
+    svg = (tmp_path / "focal-tokens.svg").read_text()
+    assert "32 texts" in svg
+    assert "headscope/bert12" in svg
+    assert (tmp_path / "one-head.png").stat().st_size > 20_000
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_every_figure_is_labelled(run: Path, name: str) -> None:
+    figure = headscope.Result.open(run).figure(name)
+    assert "32 texts" in figure.caption
+    assert "headscope/bert12" in figure.caption
+    for axes in figure.axes:
+        if axes.get_visible() and axes.lines:
+            assert axes.get_xlabel() or axes.get_title() or axes.get_shared_x_axes() or axes.get_yticklabels()
+
+
+def test_figures_of_models_of_every_kind(tiny: Any, tmp_path: Path) -> None:
+    texts = [p["text"] for p in headscope.passages()[:10]]
+    for kind, stack in (("gpt2", "decoder"), ("t5", "cross")):
+        result = headscope.analyze(tiny(kind), texts, window=32, progress=False).stack(stack)
+        for name in FIGURES:
+            result.figure(name).save(tmp_path / f"{kind}-{name}.png")
+    assert write_report(result, tmp_path / "cross.html", figures=[]).stat().st_size < LIMIT
+
+
+def test_a_report_of_one_text(embedded: headscope.Model, tmp_path: Path) -> None:
+    one = headscope.analyze(embedded, ["One text only."], progress=False)
+    html = write_report(one, tmp_path / "one.html").read_text(encoding="utf-8")
+    assert "no verdict" in html
+    assert "Not drawn" in html
+
+
+def test_the_same_result_makes_the_same_report(run: Path, tmp_path: Path) -> None:
+    one, two = (write_report(headscope.Result.open(run), tmp_path / f"{k}.html", figures=[]).read_bytes() for k in "ab")
+    assert one == two
+    a, b = (headscope.Result.open(run).figure("atlas").save(tmp_path / f"{k}.svg").read_bytes() for k in "ab")
+    assert a == b
+
+
+def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_folder("roberta", tmp_path / "model")
+    texts = tmp_path / "texts.jsonl"
+    rows = [{"id": p["id"], "text": p["text"]} for p in headscope.passages()[:16]]
+    texts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = ["reproduce", "--texts", str(texts), "--model", str(folder), "--out", str(tmp_path / "out"), "--floors", "2",
+            "--floor-texts", "8", "--window", "48", "--limit", "12"]  # fmt: skip
+    assert main(told) == 0
+    printed, said = capsys.readouterr()
+    assert "the paper" in printed
+    assert "9 to 10" in printed
+    assert "untrained" in printed
+    assert str(tmp_path / "out" / "report.html") in printed.replace("\n", "")
+    assert "untrained model (2 of 2)" in said
+    found = json.loads((tmp_path / "out" / "findings.json").read_text())
+    assert found["windows"] == 12
+    assert len(found["findings"][0]["floor"]["values"]) == 2
+    assert headscope.Result.open(tmp_path / "out" / "floor-1").texts["texts"] == 8
+    assert len(list((tmp_path / "out" / "figures").glob("*.svg"))) >= len(FIGURES)
+    assert main([*told, "--json", "--quiet"]) == 0  # again: nothing is computed twice
+    assert json.loads(capsys.readouterr().out)["windows"] == 12
+
+
+def test_reproduce_refuses_a_stream(tmp_path: Path) -> None:
+    with pytest.raises(HeadscopeError, match="passes by once"):
+        reproduce(None, iter(["a text"]), tmp_path / "out")
