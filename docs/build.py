@@ -19,7 +19,9 @@ from typing import Any
 import headscope
 from headscope.cli import main
 from headscope.cli.parser import build_parser
+from headscope.findings import Finding, Findings
 from headscope.inspection import FocalToken, Inspection
+from headscope.report import write_report
 from headscope.tap import LayerHeads, tap
 from headscope.texts import open_texts
 
@@ -36,10 +38,19 @@ SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
             ("headscope.texts.open_texts", open_texts),
         ],
     ),
+    (
+        "Findings",
+        [
+            ("headscope.reproduce", headscope.reproduce),
+            ("headscope.findings.Findings", Findings),
+            ("headscope.findings.Finding", Finding),
+            ("headscope.report.write_report", write_report),
+        ],
+    ),
     ("The tap", [("headscope.tap.tap", tap), ("headscope.tap.LayerHeads", LayerHeads)]),
     ("The rest", [("headscope.passages", headscope.passages), ("headscope.HeadscopeError", headscope.HeadscopeError)]),
 ]
-COMMANDS = ("inspect", "analyze", "check", "convert", "demo")
+COMMANDS = ("inspect", "analyze", "findings", "figures", "report", "reproduce", "check", "convert", "demo")
 
 
 def reference() -> str:
