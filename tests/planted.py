@@ -100,7 +100,7 @@ def pool(model: headscope.Model, effects: Effects, number: int, seed: int) -> Co
         depth=LAYERS,
         heads=HEADS,
         groups=("",) * number,
-        starts=tuple(range(number)),
+        blocks_of=tuple((k,) for k in range(number)),
         pairs=heads.sum(2),
         stored={name: values.astype(np.float64) for name, values in stacked.items()},
         layer_at=layer_at,

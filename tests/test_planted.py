@@ -19,17 +19,17 @@ SEED = 11
 
 @pytest.mark.parametrize("key", KEYS)
 def test_an_effect_twice_the_smallest_is_recovered(key: str, embedded: headscope.Model) -> None:
-    found = simulate(embedded, key, "twice", 64, 30, seed=SEED, texts=200)
+    found = simulate(embedded, key, "twice", 64, 20, seed=SEED, texts=150)
     if key != "2":  # its share cannot be planted to the digit
         assert found.truth == pytest.approx(claim(key).twice, rel=0.08, abs=0.12 if key == "5" else 0.01)
     if found.can_tell >= 0.5:
         assert found.holds >= 0.8
-    assert found.covered >= 0.85  # loosely: 30 corpora; the long test holds it to 92 to 98 %
+    assert found.covered >= 0.8  # loosely: 20 corpora; the long test holds it to 92 to 98 %
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_nothing_is_found_where_nothing_is(key: str, embedded: headscope.Model) -> None:
-    found = simulate(embedded, key, "none", 64, 20, seed=SEED, texts=120)
+    found = simulate(embedded, key, "none", 64, 10, seed=SEED, texts=100)
     assert found.truth == pytest.approx(claim(key).none, abs=0.15 if key == "5" else 0.03)  # chance is all there is
     assert found.holds == 0
 
@@ -54,7 +54,7 @@ def test_power_errors_and_coverage(key: str, size: int, embedded: headscope.Mode
 )
 def test_the_controls_work(effects: planted.Effects, embedded: headscope.Model) -> None:
     """A head that likes only nearness, or only avoids punctuation, has no sentence preference."""
-    pool = planted.pool(embedded, effects, 300, seed=SEED)
+    pool = planted.pool(embedded, effects, 200, seed=SEED)
     one = claim("4")
     for corpus in planted.corpora(pool, 300, 5, seed=1):
         found = judge(one, corpus, Resampling(corpus.windows, draws=200), 0.5)

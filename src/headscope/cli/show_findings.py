@@ -41,6 +41,10 @@ def run_findings(args: Namespace) -> None:
     print_findings(found)
     if swept is not None:
         show.paragraph("\nVerdicts at other thresholds (✓ holds, ✗ does not hold, ? open, – no verdict)", style="bold")
+        show.paragraph(
+            "1a and 1b are measured otherwise here: by the share of stops (closing tokens) among tokens that receive "
+            "more than θ, over their share of all tokens."
+        )
         at = [f"{threshold:g}" for threshold in swept["threshold"].values[::2]]
         rows = [
             (key, {"tau": "τ", "theta": "θ"}.get(over, ""), *(MARKS[str(v)] for v in line[::2]))
@@ -80,11 +84,13 @@ def _print_heads(heads: Any) -> None:
     rows = []
     for score, own in heads.groupby("score", sort=False):
         number = own["what"].value_counts()
-        best = own[own["what"] == "specialist"].sort_values("out", key=abs, ascending=False).head(5)
-        told = ", ".join(f"{row.layer}.{row.head}" for row in best.itertuples())
+        special = own[own["what"] == "specialist"].sort_values("out", ascending=False)
+        above, below = special[special["out"] > 0].head(3), special[special["out"] < 0][::-1].head(3)
+        told = (", ".join(f"L{row.layer}H{row.head}" for row in part.itertuples()) for part in (above, below))
         counts = [int(number.get(what, 0)) for what in ("specialist", "ordinary", "noise")]
-        rows.append((score.replace("_", " "), *counts, told))
-    show.table(["score", "specialists", "ordinary", "noise", "most (layer.head)"], rows, text=(0, 4))
+        rows.append((score.replace("_", " "), *counts, *told))
+    columns = ["score", "specialists", "ordinary", "noise", "most above the others", "most below"]
+    show.table(columns, rows, text=(0, 4, 5))
 
 
 def run_figures(args: Namespace) -> None:
@@ -96,10 +102,10 @@ def run_figures(args: Namespace) -> None:
         raise HeadscopeError(f"{args.out!r} is a file and cannot be written to as a folder", "name a folder")
     result, floors = opened(args)
     with stages() as tell:
-        found = result.findings(tau=args.tau, floors=floors)
-        drawn = draw_all(
-            result, findings=found, model=model_for(result, args.model), tau=args.tau, only=args.only or None, tell=tell
-        )
+        wanted = args.only or None
+        found = result.findings(tau=args.tau, floors=floors) if wanted is None or "findings" in wanted else None
+        model = model_for(result, args.model) if wanted is None or "one-head" in wanted else None
+        drawn = draw_all(result, findings=found, model=model, tau=args.tau, only=wanted, tell=tell)
         rows = []
         for each in drawn:
             if each.picture is None:
@@ -169,11 +175,6 @@ def opened(args: Namespace) -> tuple[Result, list[Result]]:
         floor = Result.open(path)
         if result.name not in floor.stacks:
             raise HeadscopeError(f"{path!r} has no stack {result.name!r}", f"it has {', '.join(floor.stacks)}")
-        if floor.model["weights"] == result.model["weights"]:
-            raise HeadscopeError(
-                f"{path!r} is a run of the same weights, not of an untrained model",
-                "make one with: headscope analyze … --random-weights 0",
-            )
         floors.append(floor.stack(result.name))
     return result, floors
 

@@ -78,12 +78,12 @@ def specialists_figure(result: Result, tau: float | None = None) -> Picture:
                     begin + number / 2, row, str(number), ha="center", va="center", fontsize=8, color=ink, bbox=box
                 )
             begin += number
-        best = own[own["what"] == SPECIALIST].sort_values("out", key=np.abs, ascending=False).head(3)
-        told = ", ".join(f"{r.layer}.{r.head}" for r in best.itertuples())
+        best = own[(own["what"] == SPECIALIST) & (own["out"] > 0)].sort_values("out", ascending=False).head(3)
+        told = ", ".join(f"L{r.layer}H{r.head}" for r in best.itertuples())
         axes.text(len(own) * 1.01, row, told, va="center", fontsize=8)
     axes.set_yticks(range(len(names)), [_label(name) for name in names], fontsize=8)
     axes.invert_yaxis()
-    axes.set_xlabel("number of heads; at the right, as layer.head, those that stand out most")
+    axes.set_xlabel("number of heads; at the right those that lie farthest above the typical one")
     plain_axes(axes)
     caption(
         figure,

@@ -48,7 +48,7 @@ def atlas(result: Result, tau: float | None = None) -> Picture:
         figure,
         f"{spoken_of(result, at)}",
         "Brown: above no effect; blue-green: below it; white: none. Where no effect is zero or unknown: dark is large. "
-        "Grey: nothing to compare.",
+        "Grey: nothing to compare. Scales of ratios end where 95 % of the heads lie within.",
     )
     return figure
 
@@ -60,7 +60,8 @@ def _scale(values: Any, base: float) -> tuple[str, Any]:
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return "Purples", Normalize(min(low, 0), high if high > min(low, 0) else min(low, 0) + 1)
     positive = known[known > 0]
-    reach = float(np.exp(np.abs(np.log(positive)).max())) if positive.size else 2.0
+    # A few heads next to nothing would otherwise set the scale for all: they get its end.
+    reach = float(np.exp(np.quantile(np.abs(np.log(positive)), 0.95))) if positive.size else 2.0
     if reach > 3:
         return "BrBG_r", LogNorm(1 / reach, reach, clip=True)
     return "BrBG_r", TwoSlopeNorm(1.0, 1 - max(reach - 1, 0.05), 1 + max(reach - 1, 0.05))

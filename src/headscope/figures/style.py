@@ -14,6 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from headscope.errors import HeadscopeError
+from headscope.windows.text import in_a_line
 
 # Zero is white, similarity darkens towards violet, dissimilarity stays a light blue: readable in grey as well.
 SIMILARITY = LinearSegmentedColormap.from_list(
@@ -92,7 +93,7 @@ def picture(width: float, height: float, title: str) -> Picture:
 
 def caption(figure: Picture, *lines: str) -> None:
     """Say under the figure what it shows; empty lines are left out."""
-    said = [line for line in lines if line]
+    said = [in_a_line(line) for line in lines if line]  # names in it may hold anything
     figure.caption = "; ".join(said)
     across = int(figure.get_figwidth() * 15)  # letters of this size that fit
     wrapped = [part for line in said for part in textwrap.wrap(line, across)]

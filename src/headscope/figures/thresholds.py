@@ -24,6 +24,8 @@ VERDICT_MARKERS = {
     "no verdict": ("", "none"),
 }
 
+OTHERWISE = {"1a": "1a  Stops among attended tokens", "1b": "1b  Closing tokens among attended tokens"}
+
 
 def threshold_choice(result: Result) -> Picture:
     """What is left at each threshold: similar pairs over τ, high-attention tokens over θ, a line for each layer."""
@@ -81,7 +83,7 @@ def sensitivity_figure(result: Result) -> Picture:
         own = result.settings["tau" if claim.thresholds == "tau" else "theta"]
         axes.axvline(own, color=BASE, linewidth=0.8, linestyle=":")
         axes.set_xlabel("τ" if claim.thresholds == "tau" else "θ")
-        axes.set_title(f"{claim.key}  {claim.paper}", fontsize=8)
+        axes.set_title(OTHERWISE.get(claim.key) or f"{claim.key}  {claim.paper}", fontsize=8)
         plain_axes(axes)
     caption(
         figure,

@@ -32,6 +32,7 @@ class Claim:
     bound: float  # the smallest effect that matters
     measure: Callable[[Counts, Resampling, float, float | None], Estimate]
     thresholds: str = ""  # "tau" or "theta" where the statistic depends on one
+    of_pairs: bool = True  # whether it is about pairs of tokens
     digits: int = 2
 
     @property
@@ -203,6 +204,7 @@ CLAIMS = (
         bound=1.1,
         measure=_focus("stop"),
         thresholds="theta",
+        of_pairs=False,
     ),
     Claim(
         key="1b",
@@ -213,6 +215,7 @@ CLAIMS = (
         bound=1.1,
         measure=_focus("end"),
         thresholds="theta",
+        of_pairs=False,
     ),
     Claim(
         key="2",

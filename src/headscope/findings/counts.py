@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.findings.derived import Array, ratio
+from headscope.findings.derived import Array
 from headscope.measures.similarity import first_high_bin
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Counts:
     depth: int  # layers of the model, kept or not
     heads: int
     groups: tuple[str, ...]  # (S,)
-    starts: tuple[int, ...]  # (S,): the first shard of each block
+    blocks_of: tuple[tuple[int, ...], ...]  # (S,): the shards of each block
     pairs: NDArray[np.int64]  # (S, L, level, distance, relation)
     stored: dict[str, Array]
     layer_at: Callable[[int, Sequence[float]], list[Array]]  # layer's place, τ to (S, H, distance, relation) for each τ
@@ -92,7 +92,7 @@ class Counts:
         return replace(
             self,
             groups=("",) * len(weights),
-            starts=(),
+            blocks_of=(),
             pairs=np.rint(summed(self.pairs.astype(np.float64))).astype(np.int64),
             stored={name: summed(values) for name, values in self.stored.items()},
             layer_at=lambda k, taus: [summed(each) for each in self.layer_at(k, taus)],
@@ -111,47 +111,51 @@ def counts_of(result: Result) -> Counts:
     layers = tuple(int(layer) for layer in result.dataset["layer"].values)
     groups = [str(group) for group in shards["group"].values]
     table = int(np.prod(shards["pairs"].shape[3:])) * len(layers)
-    starts = block_starts(groups, max(FEWEST_BLOCKS, min(MOST_BLOCKS, MOST_NUMBERS // max(table, 1))))
+    blocks = blocks_of(groups, max(FEWEST_BLOCKS, min(MOST_BLOCKS, MOST_NUMBERS // max(table, 1))))
 
-    def together(values: NDArray[Any]) -> NDArray[Any]:
-        return np.add.reduceat(values, starts, axis=0)
+    def read(k: int, block: tuple[int, ...]) -> NDArray[np.int64]:
+        """One block's pairs of a layer, shard by shard: (H, level, distance, relation)."""
+        each = (shards["pairs"].isel(layer=k, shard=shard).values for shard in block)
+        return np.asarray(sum(part.astype(np.int64) for part in each))
 
-    pooled = [
-        together(shards["pairs"].isel(layer=k).values.astype(np.int64).sum(1))  # (S, H, level, …) to (S, level, …)
-        for k in range(len(layers))
-    ]
+    def added(values: Array) -> Array:
+        return np.stack([values[list(block)].sum(0) for block in blocks])
+
+    pooled = [np.stack([read(k, block).sum(0) for block in blocks]) for k in range(len(layers))]
 
     def layer_at(k: int, taus: Sequence[float]) -> list[Array]:
-        whole = together(shards["pairs"].isel(layer=k).values)  # (S, H, level, distance, relation)
-        return [whole[:, :, first_high_bin(tau) :].sum(2, dtype=np.float64) for tau in taus]
+        found: list[list[Array]] = [[] for _ in taus]
+        for block in blocks:
+            whole = read(k, block)
+            for place, tau in enumerate(taus):
+                found[place].append(whole[:, first_high_bin(tau) :].sum(1, dtype=np.float64))
+        return [np.stack(parts) for parts in found]
 
     stack = result.model.get("stacks", {}).get(result.name, {})
     return Counts(
         layers=layers,
         depth=max(int(stack.get("layers", 0)), layers[-1] + 1),
         heads=result.dataset.sizes["head"],
-        groups=tuple(groups[start] for start in starts),
-        starts=tuple(starts),
+        groups=tuple(groups[block[0]] for block in blocks),
+        blocks_of=tuple(blocks),
         pairs=np.stack(pooled, axis=1).astype(np.int64),
-        stored={name: np.asarray(together(shards[name].values.astype(np.float64))) for name in SMALL if name in shards},
+        stored={name: added(shards[name].values.astype(np.float64)) for name in SMALL if name in shards},
         layer_at=layer_at,
     )
 
 
-def block_starts(groups: list[str], most: int) -> list[int]:
-    """Where blocks of neighbouring shards begin; a block never holds two groups.
+def blocks_of(groups: list[str], most: int) -> list[tuple[int, ...]]:
+    """Shards taken together to so many blocks, or a few more: a block never holds two groups.
 
-    >>> block_starts(["a"] * 4 + ["b"] * 2, 3)
-    [0, 2, 4]
+    >>> blocks_of(["a", "b", "a", "a", "a"], 3)
+    [(0, 2), (3, 4), (1,)]
     """
     size = -(-len(groups) // most)
-    starts, length = [0], 0
-    for place, group in enumerate(groups):
-        if place and (length == size or group != groups[place - 1]):
-            starts.append(place)
-            length = 0
-        length += 1
-    return starts
+    found: list[tuple[int, ...]] = []
+    for name in dict.fromkeys(groups):
+        own = [place for place, group in enumerate(groups) if group == name]
+        found += [tuple(own[k : k + size]) for k in range(0, len(own), size)]
+    return found
 
 
 def pooled(values: Array, places: list[int] | None = None) -> Array:
@@ -159,6 +163,16 @@ def pooled(values: Array, places: list[int] | None = None) -> Array:
     return np.asarray(values.sum(1) if places is None else values[:, places].sum(1))
 
 
-def mean_of_windows(total: Array, number: Array) -> Array:
-    """Σ over windows and heads, over their number: (…, H) to (…)."""
-    return ratio(total.sum(-1), number.sum(-1))
+def listed(numbers: list[int]) -> str:
+    """Numbers with runs taken together.
+
+    >>> listed([0, 1, 2, 5])
+    '0 to 2, 5'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headscope.errors import HeadscopeError
 from headscope.findings.claims import Claim, NotHere
 from headscope.findings.counts import Counts
 from headscope.findings.resampling import Resampling
+
+if TYPE_CHECKING:
+    from headscope.result.core import Result
+
+UNIFORM = 0.8  # of all pairs
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Floor:
     def words(self) -> str:
         """What this means."""
         if not self.values:
-            return "untrained models cannot speak to this"
+            return "untrained models have nothing to compare here: nearly all pairs are alike to them"
         shown = self.range(3)
         return {
             "more": f"untrained models give {shown}: learning added to it",
@@ -44,26 +51,59 @@ class Floor:
         }[self.learned]
 
 
-def floor_of(claim: Claim, value: float, low: float, high: float, floors: Sequence[Counts], tau: float) -> Floor:
-    """Hold a number and its interval against the same number of untrained models.
+def check_floors(result: Result, floors: Sequence[Result]) -> None:
+    """A floor is the same architecture with other weights, read with the same settings; each counts once."""
+    from headscope.runs.settings import differences
+
+    seen = {result.model["weights"]}
+    for floor in floors:
+        if floor.model["weights"] in seen:
+            raise HeadscopeError(
+                f"the floor {floor.model['name']} has weights that are there already",
+                "give untrained models of different seeds: headscope analyze … --random-weights 0",
+            )
+        seen.add(floor.model["weights"])
+        other = differences(result.settings, floor.settings)
+        other += [f"the models' {part}" for part in ("config", "tokenizer") if result.model[part] != floor.model[part]]
+        if other:
+            raise HeadscopeError(
+                f"the floor {floor.model['name']} differs in more than its weights: {'; '.join(other)}",
+                "make it with the same architecture and settings",
+            )
+
+
+def floor_of(claim: Claim, own: Counts, low: float, high: float, floors: Sequence[Counts], tau: float) -> Floor:
+    """Hold a number's interval against the same number of untrained models.
+
+    Where an untrained model finds nearly all pairs similar, claims about similar pairs have nothing to compare; claim
+    2 is compared only where blocks have about as many texts.
 
     Learning added something where the whole interval lies outside the range in which one more untrained model would
     be expected: mean ± t · sd · √(1 + 1/k) of k of them.
     """
     values = []
     for counts in floors:
+        if claim.thresholds == "tau" and _uniform(counts, tau):
+            continue
+        if claim.key == "2" and not 0.8 < counts.windows.mean() / max(own.windows.mean(), 1e-9) < 1.25:
+            continue
         try:
             found = claim.measure(counts, Resampling(counts.windows, draws=0), tau, None)
         except NotHere:
             continue
         values.append(float(found.value))
-    return held_against(values, value, low, high)
+    return held_against(values, low, high)
 
 
-def held_against(values: Sequence[float], value: float, low: float, high: float) -> Floor:
-    """The floor from the numbers of untrained models.
+def _uniform(counts: Counts, tau: float) -> bool:
+    high = counts.high(tau).sum()
+    return bool(high > UNIFORM * counts.pairs.sum())
 
-    >>> held_against([1.0, 1.02, 0.98], 1.5, 1.4, 1.6).learned
+
+def held_against(values: Sequence[float], low: float, high: float) -> Floor:
+    """The floor from the numbers of untrained models, against the interval of the trained one.
+
+    >>> held_against([1.0, 1.02, 0.98], 1.4, 1.6).learned
     'more'
     """
     known = [each for each in values if math.isfinite(each)]

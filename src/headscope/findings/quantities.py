@@ -4,7 +4,7 @@
 >>> result = headscope.analyze(None, [p["text"] for p in headscope.passages()[:8]], progress=False)
 >>> found = result.quantity("sentence_preference", by="third")
 >>> list(found.data_vars), dict(found.sizes)
-(['value', 'low', 'high', 'base'], {'third': 3})
+(['value', 'low', 'high', 'base', 'left_out'], {'third': 3})
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from headscope.measures.tally import REGIONS
 from headscope.windows import CATEGORIES
 
 LEVELS = ("head", "layer", "third", "model")
+MATCHED = {
+    "sentence_preference": derived.sentence_classes,
+    "repetition_preference": derived.repetition_classes,
+    "separator_similarity": derived.separator_classes,
+}
 Sums = tuple[Array, ...]
 
 
@@ -211,6 +216,9 @@ def quantity(counts: Counts, resampling: Resampling, name: str, by: str, tau: fl
         _, expected, windows = (each.sum(0) for each in View(counts, by, tau).focal())
         base = ratio(expected, windows)
     arrays = {"value": found.value, "low": found.low, "high": found.high, "base": base}
+    if name in MATCHED:  # the share of class 1 that had no counterpart
+        sums = (each.sum(0) for each in View(counts, by, tau).pairs())
+        arrays["left_out"] = np.broadcast_to(derived.matched_ratio(*MATCHED[name](*sums))[1], found.value.shape)
     attrs = {"quantity": which.label, "tau": tau, "interval": f"95 %, {resampling.how}"}
     return xr.Dataset({key: (tuple(coords), values) for key, values in arrays.items()}, coords, attrs)
 

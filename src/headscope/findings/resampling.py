@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headscope.errors import HeadscopeError
 from headscope.findings.derived import Array
 
 BOOTSTRAP_FROM = 20  # blocks
@@ -50,6 +51,8 @@ class Resampling:
     def __init__(self, sizes: Array, *, draws: int = DRAWS, seed: int = 0) -> None:
         self.sizes = np.asarray(sizes, dtype=np.float64)  # of the blocks, in windows
         self.blocks = len(self.sizes)
+        if draws < 0:
+            raise HeadscopeError(f"draws={draws}", "give a whole number; 1000 is usual")
         if not draws:
             self.how = "none was asked for"
             self.weights: Array = np.zeros((0, self.blocks))
@@ -67,8 +70,16 @@ class Resampling:
 
     @property
     def decides(self) -> bool:
-        """Whether there are blocks enough for a verdict."""
-        return self.blocks >= VERDICT_FROM
+        """Whether there are blocks enough for a verdict; empty ones do not count."""
+        return int((self.sizes > 0).sum()) >= VERDICT_FROM
+
+    @property
+    def seen(self) -> float:
+        """So many standard errors beyond a bound an effect must lie to be seen in 80 % of corpora."""
+        from scipy.stats import t
+
+        freedom = max(int((self.sizes > 0).sum()) - 1, 1)
+        return float((t.ppf(0.975, freedom) + t.ppf(0.8, freedom)) * np.sqrt((freedom + 1) / freedom))
 
     def __call__(self, function: Callable[..., Array], *sums: NDArray[Any]) -> Estimate:
         """The value of a function of sums over blocks, with its interval.
@@ -83,19 +94,19 @@ class Resampling:
             nothing = np.full_like(value, np.nan)
             return Estimate(value, nothing, nothing, nothing)
         interval = self._bootstrap if self.blocks >= BOOTSTRAP_FROM else self._jackknife
-        low, high, error = interval(value, drawn)
+        low, high, error = interval(value, drawn, self.sizes)
         unknown = np.isnan(value) | (np.isnan(drawn).mean(0) > LOST)
         return Estimate(value, *(np.where(unknown, np.nan, each) for each in (low, high, error)))
 
     def jackknife(self, function: Callable[..., Array], *sums: NDArray[Any]) -> Estimate:
-        """The interval by the jackknife and Student's t, however many blocks there are."""
+        """By the jackknife and Student's t, however many blocks there are; for numbers in which all count the same."""
         whole = [np.asarray(each, dtype=np.float64) for each in sums]
         value = function(*(each.sum(0, keepdims=True) for each in whole))[0]
         if self.blocks < 2 or not len(self.weights):
             nothing = np.full_like(value, np.nan)
             return Estimate(value, nothing, nothing, nothing)
         left_out = function(*(each.sum(0, keepdims=True) - each for each in whole))
-        return Estimate(value, *self._jackknife(value, left_out))
+        return Estimate(value, *self._jackknife(value, left_out, np.ones(self.blocks)))
 
     def resampled(self, function: Callable[..., Array], *sums: NDArray[Any]) -> Array:
         """The function of every resample, a part of them at a time."""
@@ -109,7 +120,7 @@ class Resampling:
             found.append(function(*drawn))
         return np.concatenate(found) if found else np.zeros((0,))
 
-    def _bootstrap(self, value: Array, drawn: Array) -> tuple[Array, Array, Array]:
+    def _bootstrap(self, value: Array, drawn: Array, sizes: Array) -> tuple[Array, Array, Array]:
         """Efron's bias-corrected percentiles, widened for the number of blocks."""
         from scipy.stats import norm, t
 
@@ -125,15 +136,19 @@ class Resampling:
         spread = np.nan_to_num((drawn - centre) ** 2).sum(0) / np.maximum(number, 1)
         return low, high, np.sqrt(spread)
 
-    def _jackknife(self, value: Array, left_out: Array) -> tuple[Array, Array, Array]:
+    def _jackknife(self, value: Array, left_out: Array, sizes: Array) -> tuple[Array, Array, Array]:
         """For blocks of unequal sizes (Busing, Meijer and Van der Leeden 1999); for equal ones the usual jackknife."""
         from scipy.stats import t
 
-        share = (self.sizes.sum() / np.maximum(self.sizes, 1)).reshape(-1, *[1] * value.ndim)  # h = n / m
-        pseudo = share * value - (share - 1) * left_out
+        used = sizes > 0  # a block without windows says nothing
+        if used.sum() < 2:
+            nothing = np.full_like(value, np.nan)
+            return nothing, nothing, nothing
+        share = (sizes.sum() / sizes[used]).reshape(-1, *[1] * value.ndim)  # h = n / m
+        pseudo = share * value - (share - 1) * left_out[used]
         centre = (pseudo / share).sum(0)
         error = np.sqrt(((pseudo - centre) ** 2 / np.maximum(share - 1, 1e-12)).mean(0))
-        wide = t.ppf(0.975, self.blocks - 1) * error
+        wide = t.ppf(0.975, used.sum() - 1) * error
         return value - wide, value + wide, error
 
 

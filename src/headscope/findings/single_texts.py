@@ -64,7 +64,7 @@ def shares_of_texts(result: Result, tau: float) -> dict[str, float]:
     """By claim, the share of texts whose own statistic lies beyond the smallest effect that matters.
 
     Nothing where the run kept no rows, or where its rows were made at another τ. Heads' specialisation is a matter
-    between texts and has no share.
+    between texts and has no share; nor has the sentence preference: a text has too few pairs to match them by distance.
     """
     folder = result.file.parent
     if not (folder / HEADS).exists() or not (folder / TEXTS).exists() or tau != result.settings["tau"]:
@@ -74,8 +74,7 @@ def shares_of_texts(result: Result, tau: float) -> dict[str, float]:
     found: dict[str, Array] = {}
     if thirds["final"]:
         found["1a"], found["1b"] = rows.mean("final", "stop_focus"), rows.mean("final", "end_focus")
-        if {"sentence_expected", "stop_expected"} <= rows.columns:
-            found["4"] = rows.over("final", "sentence_share", "sentence_expected")
+        if "stop_expected" in rows.columns:
             found["8"] = rows.over("final", "stop_share", "stop_expected")
     if thirds["early"] and thirds["middle"]:
         found["3"] = (_distance(rows, "early") - _distance(rows, "middle")) / ((rows.counting + 1) / 3)

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from headscope.errors import HeadscopeError
+from headscope.findings import derived
 from headscope.findings.derived import Array
-from headscope.findings.quantities import QUANTITIES
+from headscope.findings.quantities import MATCHED, QUANTITIES
 from headscope.findings.resampling import VERDICT_FROM
 from headscope.findings.stability import head_sums, scores_of
 
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from headscope.result.core import Result
 
 # How far from the typical head a head must lie to matter: in logarithms where scores are ratios.
-RATIOS = ("stop_focus", "end_focus", "sentence_preference", "repetition_preference", "separator_similarity")
+RATIOS = ("stop_focus", "end_focus", *MATCHED)
 SMALLEST = {"distance": 0.05, "focal_share": 0.05, "mask_contrast": 0.02, "likeness": 0.1}
-LEAST = 0.01  # ratios below this are taken for it: a head without a single such pair has no logarithm
+LEAST = 0.01  # attention below this is taken for it: none at all has no logarithm
+EXPECTED = 10  # pairs, at the least, before a head's preference is told from noise
 RATE = 0.05  # of the heads called specialists may be so by chance
 SPECIALIST, ORDINARY, NOISE = "specialist", "ordinary", "noise"
 
@@ -45,6 +47,9 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
         value = QUANTITIES[name].function(*(each.sum(0) for each in sums)).reshape(-1)
         out, error = _standing_out(name, sums)
         agree = _agreement(name, sums, counts.groups, out)
+        if name in MATCHED:
+            expected = derived.matched_counts(*MATCHED[name](*(each.sum(0) for each in sums)))[1].reshape(-1)
+            error = np.where(expected < EXPECTED, np.inf, error)
         p = _p_values(np.abs(out), error, smallest(name), counts.blocks)
         frames.append(
             pd.DataFrame(
@@ -97,10 +102,13 @@ def _standing_out(name: str, sums: list[Array]) -> tuple[Array, Array]:
 
 
 def _distance(name: str, sums: list[Array]) -> Array:
-    values = QUANTITIES[name].function(*sums)
+    if name in MATCHED:
+        above, below = derived.matched_counts(*MATCHED[name](*sums))
+        values = np.log((above + 0.5) / (below + 0.5))  # a half: a head without a single such pair has no logarithm
+    else:
+        values = QUANTITIES[name].function(*sums)
+        values = np.log(np.maximum(values, LEAST)) if name in RATIOS else values
     values = values.reshape(len(values), -1)
-    if name in RATIOS:
-        values = np.log(np.maximum(values, LEAST))
     known = np.isfinite(values)
     if not known.any():
         return np.full_like(values, np.nan)

@@ -26,6 +26,7 @@ SCORES = (
     "focal_share", "mask_contrast", "likeness",
 )  # fmt: skip
 SPLITS = 60
+MOST_GROUPS = 8  # compared two by two
 AT_ONCE = 8  # subsets whose sums are held at a time
 FEW_VALUES = 3  # heads that two sets must share before their order says anything
 
@@ -44,7 +45,7 @@ def head_sums(counts: Counts, name: str, tau: float) -> list[Array]:
 def stability(result: Result, *, tau: float | None = None, splits: int = SPLITS, seed: int = 0) -> pd.DataFrame:
     """Agreement of two disjoint random halves of so many texts, for each score of heads and size of the halves.
 
-    A row holds the score, the texts in each half, the mean rank correlation over heads (Spearman's) and the middle
+    A row holds the score, the texts in each half, the median rank correlation over heads (Spearman's) and the middle
     95 % of it over random splits. "focal_token" gives the share of heads whose most frequent focal token is the same
     in both halves instead.
     """
@@ -66,13 +67,16 @@ def stability(result: Result, *, tau: float | None = None, splits: int = SPLITS,
 
 
 def by_groups(result: Result, *, tau: float | None = None, draws: int = SPLITS, seed: int = 0) -> pd.DataFrame:
-    """The same between groups of texts: a row for each score and each two groups.
+    """The same between groups of texts: a row for each score and each two of the (at most eight) largest groups.
 
     The interval is that of a bootstrap over the blocks of each group; noise in both lowers agreement, so that its
     middle may lie below the agreement of the groups as they are.
     """
     counts, at = result.counts, result.tau(tau)
-    names = list(dict.fromkeys(counts.groups))
+    texts = dict.fromkeys(counts.groups, 0.0)
+    for name, number in zip(counts.groups, counts.stored["texts"], strict=True):
+        texts[name] += number
+    names = sorted(texts, key=lambda name: -texts[name])[:MOST_GROUPS]
     if len(names) < 2:
         return pd.DataFrame(columns=["score", "group", "other", "agreement", "low", "high"])
     weights = {name: _group_draws(counts, name, draws, seed) for name in names}
@@ -117,13 +121,14 @@ def focal_of_subsets(result: Result, subsets: list[Array]) -> list[NDArray[np.in
 
     (number, S) weights each to (number, heads) places among the result's tokens; -1 where there is none.
     """
-    shards, starts = result.shards, list(result.counts.starts)
+    shards, blocks = result.shards, result.counts.blocks_of
     found: list[list[NDArray[np.int64]]] = [[] for _ in subsets]
     for k in range(shards.sizes["layer"]):
-        counted = np.add.reduceat(shards["focal_tokens"].isel(layer=k).values.astype(np.float32), starts, axis=0)
+        tokens = shards["focal_tokens"].isel(layer=k)
+        counted = np.stack([tokens.isel(shard=list(block)).values.sum(0, dtype=np.float32) for block in blocks])
         flat = counted.reshape(len(counted), -1)
         for place, weights in enumerate(subsets):
-            parts = [weights[k : k + AT_ONCE] for k in range(0, len(weights), AT_ONCE)]
+            parts = [weights[at : at + AT_ONCE] for at in range(0, len(weights), AT_ONCE)]
             best = [_most((part.astype(np.float32) @ flat).reshape(len(part), *counted.shape[1:])) for part in parts]
             found[place].append(np.concatenate(best))
     return [np.concatenate(parts, axis=1) for parts in found]

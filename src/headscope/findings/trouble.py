@@ -6,7 +6,7 @@ import numpy as np
 
 from headscope.findings import derived
 from headscope.findings.claims import NotHere, specialisation
-from headscope.findings.counts import Counts
+from headscope.findings.counts import Counts, listed
 from headscope.findings.derived import Array, ratio
 from headscope.findings.resampling import Resampling
 
@@ -81,7 +81,7 @@ def _matrices(counts: Counts, pairs: Array, high: Array, every: Array, tau: floa
     uniform = [layer for layer, part in zip(counts.layers, share, strict=True) if part > UNIFORM]
     if uniform:
         found.append(
-            f"the matrices are nearly uniform in layers {_listed(uniform)}: more than {UNIFORM:.0%} of all pairs reach "
+            f"the matrices are nearly uniform in layers {listed(uniform)}: more than {UNIFORM:.0%} of all pairs reach "
             f"τ = {tau:g}"
         )
     apart = derived.separation(pairs)  # (L,)
@@ -92,7 +92,7 @@ def _matrices(counts: Counts, pairs: Array, high: Array, every: Array, tau: floa
     strong = [layer for layer, size in zip(counts.layers, diagonal, strict=True) if size > DOMINATES]
     if 2 * len(strong) > len(counts.layers):
         found.append(
-            f"the diagonal dominates in layers {_listed(strong)}: a token's product with itself is more than "
+            f"the diagonal dominates in layers {listed(strong)}: a token's product with itself is more than "
             f"{DOMINATES:g} times the largest with any other, so tokens have little to do with each other"
         )
     thin, without = _thin(counts, high, every)
@@ -118,18 +118,3 @@ def _thin(counts: Counts, high: Array, every: Array) -> tuple[float, float]:
     few = n0 * THIN < n1
     share = ratio(expected[few].sum(), expected.sum())
     return float(share), float(derived.matched_ratio(k1, n1, k0, np.where(few, 0, n0))[0])
-
-
-def _listed(numbers: list[int]) -> str:
-    """Numbers with runs taken together.
-
-    >>> _listed([0, 1, 2, 5])
-    '0 to 2, 5'
-    """
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

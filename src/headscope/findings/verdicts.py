@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headscope.findings.claims import CLAIMS, Claim, NotHere
 from headscope.findings.counts import Counts
-from headscope.findings.floor import Floor, floor_of
+from headscope.findings.floor import Floor, check_floors, floor_of
 from headscope.findings.resampling import DRAWS, VERDICT_FROM, Estimate, Resampling
 from headscope.findings.trouble import signs_of_trouble
 from headscope.findings.words import in_words
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from headscope.result.core import Result
 
 HOLDS, FAILS, OPEN, NONE = "holds", "does not hold", "open", "no verdict"
-# So many standard errors beyond the bound an effect must lie to be seen in 80 % of corpora: 1.96 + 0.84.
-SEEN = 2.8
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,7 @@ class Findings(Sequence[Finding]):
     theta: float
     found: tuple[Finding, ...] = field(repr=False)
     warnings: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict, repr=False)  # settings, model and texts of the run
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
@@ -119,16 +118,17 @@ def findings(
     """Hold every claim against a result."""
     from headscope.findings.single_texts import shares_of_texts
 
+    check_floors(result, floors)
     counts, at = result.counts, result.tau(tau)
     resample = Resampling(counts.windows, draws=draws, seed=seed)
     shares = shares_of_texts(result, at)
     found = []
     for claim in CLAIMS:
         one = judge(claim, counts, resample, at)
-        floor = floor_of(claim, one.value, one.low, one.high, [each.counts for each in floors], at) if floors else None
+        floor = floor_of(claim, counts, one.low, one.high, [each.counts for each in floors], at) if floors else None
         share = shares.get(claim.key)
         words = in_words(claim, one, counts, at, share, floor)
-        found.append(_with(one, sentence=words, texts=share, floor=floor))
+        found.append(replace(one, sentence=words, texts=share, floor=floor))
     return Findings(
         model=result.model["name"],
         stack=result.name,
@@ -139,6 +139,13 @@ def findings(
         theta=float(result.settings["theta"]),
         found=tuple(found),
         warnings=tuple(signs_of_trouble(counts, at)),
+        about={
+            "headscope": result.attrs.get("headscope"),
+            "settings": result.settings,
+            "model": result.model,
+            "texts": result.texts,
+            "floors": [floor.model["name"] for floor in floors],
+        },
     )
 
 
@@ -147,7 +154,7 @@ def judge(claim: Claim, counts: Counts, resample: Resampling, tau: float, theta:
     nan, reason = math.nan, ""
     value = low = high = error = nan
     try:
-        if not counts.windows.sum():
+        if claim.of_pairs and not counts.windows.sum():
             raise NotHere("no window has two tokens to compare")
         found = claim.measure(counts, resample, tau, theta)
         value, low, high, error = (float(each) for each in (found.value, found.low, found.high, found.error))
@@ -157,8 +164,12 @@ def judge(claim: Claim, counts: Counts, resample: Resampling, tau: float, theta:
         number = "one block" if counts.blocks == 1 else f"{counts.blocks} blocks"
         reason = f"{number} of texts; a verdict takes {VERDICT_FROM}"
     elif not reason and math.isnan(low):
-        reason = "too many resamples of the texts have nothing to compare"
-    detectable = claim.bound + SEEN * error
+        asked = len(resample.weights) > 0
+        reason = "too many resamples of the texts have nothing to compare" if asked else "no interval was asked for"
+    # Ratios vary in proportion to their size, and the effect in question may be far smaller than the one at hand.
+    proportional = claim.none == 1.0 and value > 0
+    reach = resample.seen * error
+    detectable = claim.bound * math.exp(min(reach / value, 50)) if proportional else claim.bound + reach
     return Finding(
         key=claim.key,
         claim=claim.paper,
@@ -184,10 +195,6 @@ def verdict(low: float, high: float, bound: float) -> str:
     ('holds', 'does not hold', 'open')
     """
     return HOLDS if low > bound else FAILS if high < bound else OPEN
-
-
-def _with(finding: Finding, **changes: Any) -> Finding:
-    return Finding(**{**{name: getattr(finding, name) for name in finding.__dataclass_fields__}, **changes})
 
 
 def _plain(value: Any) -> Any:

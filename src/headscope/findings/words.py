@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from headscope.findings.claims import Claim
-from headscope.findings.counts import Counts
+from headscope.findings.counts import Counts, listed
 from headscope.findings.derived import ratio
-from headscope.findings.quantities import View
+from headscope.findings.quantities import QUANTITIES, View
 
 if TYPE_CHECKING:
     from headscope.findings.floor import Floor
@@ -21,7 +23,7 @@ def in_words(claim: Claim, found: Finding, counts: Counts, tau: float, share: fl
         return f"It cannot be told: {found.reason}."
     said = [_measured(claim, found, counts, tau), _judged(claim, found)]
     if share is not None:
-        said.append(f"Taken by itself, {share:.0%} of the texts show it.")
+        said.append(f"Each taken by itself, {share:.0%} of the texts show it.")
     if floor is not None:
         words = floor.words
         said.append(f"{words[0].upper()}{words[1:]}.")
@@ -30,10 +32,17 @@ def in_words(claim: Claim, found: Finding, counts: Counts, tau: float, share: fl
 
 def _measured(claim: Claim, found: Finding, counts: Counts, tau: float) -> str:
     value, final = found.value, _layers(counts, "final")
+    inside = f"In {final[0].lower()}{final[1:]}"
     if claim.key == "1a":
-        return f"{final} give sentence stops {value:.2f} times the attention that an even spread would."
+        return (
+            f"{final} give sentence stops {value:.2f} times the attention that an even spread would"
+            f"{_by_layer(counts, 'stop_focus', tau)}."
+        )
     if claim.key == "1b":
-        return f"{final} give closing special tokens {value:.2f} times the attention that an even spread would."
+        return (
+            f"{final} give closing special tokens {value:.2f} times the attention that an even spread would"
+            f"{_by_layer(counts, 'end_focus', tau)}."
+        )
     if claim.key == "2":
         return (
             f"Of the variance of repetition preference and distance over heads and blocks of texts, {value:.0%} lies "
@@ -43,30 +52,44 @@ def _measured(claim: Claim, found: Finding, counts: Counts, tau: float) -> str:
         way = "farther apart" if value >= 0 else "closer together"
         return (
             f"Similar tokens lie {way} in the early than in the middle layers, by {abs(value):.1%} of the mean "
-            "distance of any two."
+            f"distance of any two{_by_layer(counts, 'distance', tau)}."
         )
     if claim.key == "4":
         return (
-            f"In {final[0].lower()}{final[1:]} two words of one sentence are {value:.2f} times as likely to be similar "
-            "as two of different sentences at the same distance."
+            f"{inside} two words of one sentence are {value:.2f} times as likely to be similar as two of different "
+            f"sentences at the same distance{_by_layer(counts, 'sentence_preference', tau)}."
         )
     if claim.key == "5":
         number, expected, windows = (each.sum(0) for each in View(counts, "layer", tau).focal())
         unique, chance = (ratio(each, windows).mean() for each in (number, expected))
-        how = "more than" if value > 0 else "fewer than"
+        how = f"{value:.2f} more than" if value > 0 else f"{-value:.2f} fewer than"
         return (
             f"The {counts.heads} heads of a layer have {unique:.1f} different focal tokens, where drawing them by "
             f"frequency alone would give {chance:.1f}: {how} chance."
         )
     if claim.key == "6":
         way = "higher" if value >= 0 else "lower"
-        return f"Pairs of tokens that receive much attention are {way} in level by {abs(value):.3f} than the others."
+        return (
+            f"Pairs of two tokens that receive much attention are {way} in level by {abs(value):.3f} than pairs of two "
+            "that do not."
+        )
     if claim.key == "7":
-        return f"Similarity and attention correlate by {1 - value:.2f} over the pairs."
+        return f"Similarity and attention correlate by {1 - value:.2f} over the pairs, which is {value:.2f} short of 1."
     return (
-        f"In {final[0].lower()}{final[1:]} a sentence stop and another token are {value:.2f} times as likely to be "
-        "similar as two words at the same distance."
+        f"{inside} a sentence stop and another token are {value:.2f} times as likely to be similar as two words at the "
+        f"same distance{_by_layer(counts, 'separator_similarity', tau)}."
     )
+
+
+def _by_layer(counts: Counts, name: str, tau: float) -> str:
+    """Where a quantity is greatest, and what it is in the last layer: a third of the depth may hide both."""
+    quantity = QUANTITIES[name]
+    values = quantity.function(*(each.sum(0) for each in quantity.sums(View(counts, "layer", tau))))
+    if len(values) < 2 or not np.isfinite(values).all():
+        return ""
+    most = int(values.argmax())
+    last = f"{values[-1]:.2f} in the last"
+    return f" (by layer, {values[most]:.2f} at most, in layer {counts.layers[most]}; {last})"
 
 
 def _judged(claim: Claim, found: Finding) -> str:
@@ -85,4 +108,4 @@ def _layers(counts: Counts, third: str) -> str:
     numbers = [counts.layers[place] for place in counts.third(third)]
     if not numbers:
         return f"The {third} layers"
-    return f"The {third} layers ({numbers[0]} to {numbers[-1]})" if len(numbers) > 1 else f"Layer {numbers[0]}"
+    return f"The {third} layers ({listed(numbers)})" if len(numbers) > 1 else f"Layer {numbers[0]}"

@@ -64,10 +64,10 @@ def write_report(
     target = Path(out)
     if target.suffix.lower() not in (".html", ".htm"):
         raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
-    with _writing(target):
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)  # before the minutes that drawing takes
     found = findings or result.findings(floors=floors)
-    drawn = figures if figures is not None else draw_all(result, findings=found, model=model, tell=tell)
+    drawn = figures if figures is not None else draw_all(result, findings=found, model=model, tau=found.tau, tell=tell)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("headscope.report", "."),
         autoescape=True,
@@ -80,13 +80,13 @@ def write_report(
         model=in_a_line(result.model["name"]),
         findings=found,
         figures=[_shown(each) for each in drawn],
-        roles=roles(result),
+        roles=roles(result, found.tau),
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
         floors=[in_a_line(floor.model["name"]) for floor in floors],
     )
-    with _writing(target):
+    with writing(target):
         partial = partial_name(target)
         partial.write_text(page, encoding="utf-8")
         os.replace(partial, target)
@@ -94,7 +94,8 @@ def write_report(
 
 
 @contextmanager
-def _writing(target: Path) -> Iterator[None]:
+def writing(target: Path) -> Iterator[None]:
+    """Whatever keeps a file from being written becomes a sentence."""
     try:
         yield
     except OSError as error:
@@ -124,7 +125,7 @@ def draw_all(
         names.insert(1, ONE_HEAD.name)  # after the findings
     for name in names:
         if name == ONE_HEAD.name:
-            drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result), _checked(model, result)), tell))
+            drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result, tau), _checked(model, result)), tell))
             continue
         entry = FIGURES[name]
         options = {} if tau is None or name in ("mean-matrices", "threshold-choice", "sensitivity") else {"tau": tau}

@@ -36,16 +36,17 @@ class Role:
     layer: int
     head: int
     score: str
+    shown_by: str
     value: float
     texts: list[dict[str, Any]]
 
 
-def roles(result: Result) -> list[Role]:
+def roles(result: Result, tau: float | None = None) -> list[Role]:
     """A head for each role, where the run kept rows per text and there is a head that stands out."""
     if not (result.file.parent / HEADS).exists():
         return []
     try:
-        table = result.specialists()
+        table = result.specialists(tau=tau)
     except HeadscopeError:  # too few texts to tell any head from noise
         return []
     found = []
@@ -56,14 +57,14 @@ def roles(result: Result) -> list[Role]:
             shown = result.examples(layer, head, shown_by, TEXTS)
             if len(shown):
                 texts = [_text(dict(row), shown_by) for _, row in shown.iterrows()]
-                found.append(Role(role, layer, head, score, float(best["value"]), texts))
+                found.append(Role(role, layer, head, score, shown_by, float(best["value"]), texts))
                 break
     return found
 
 
 def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:
     text = str(row["text"])
-    cut = text if len(text) <= LONGEST else text[:LONGEST] + " …"
+    cut = text if len(text) <= LONGEST else text[:LONGEST].rpartition(" ")[0] + " …"
     shown = in_a_line(" ".join(cut.split()))
     focal = row["focal_token"]
     return {
@@ -81,8 +82,7 @@ def one_head(result: Result, found: list[Role], model: Model) -> Picture:
     if not found:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
     role, settings = found[0], result.settings
-    shown_by = {score: by for _, score, by in ROLES}[role.score]
-    texts = result.examples(role.layer, role.head, shown_by, LOOKED_AT)
+    texts = result.examples(role.layer, role.head, role.shown_by, LOOKED_AT)
     text = min(texts["text"], key=len)
     seen = model.inspect(
         text,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
-from headscope.report.core import draw_all, write_report
+from headscope.report.core import draw_all, write_report, writing
+from headscope.result.merge import partial_name
 from headscope.texts import open_texts
 
 if TYPE_CHECKING:
@@ -91,4 +92,7 @@ def reproduce(
 
 def write_json(file: Path, found: Findings) -> None:
     """The findings for programs."""
-    file.write_text(json.dumps(found.as_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    with writing(file):
+        partial = partial_name(file)
+        partial.write_text(json.dumps(found.as_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        partial.replace(file)
