@@ -41,7 +41,7 @@ class Floor:
     def words(self) -> str:
         """What this means."""
         if not self.values:
-            return "untrained models have nothing to compare here: nearly all pairs are alike to them"
+            return "untrained models have nothing to compare with here"
         shown = self.range(3)
         return {
             "more": f"untrained models give {shown}: learning added to it",
