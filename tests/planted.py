@@ -8,7 +8,7 @@ Every text has a strength of its own: effects vary from text to text, as they do
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -115,8 +115,26 @@ def corpora(counts: Counts, size: int, number: int, seed: int, shards: int = 32)
         weights = np.zeros((shards, counts.blocks))
         for place, text in enumerate(rng.integers(counts.blocks, size=size)):
             weights[place * shards // size, text] += 1
-        found.append(counts.combined(weights))
+        found.append(combined(counts, weights))
     return found
+
+
+def combined(counts: Counts, weights: np.ndarray) -> Counts:
+    """New blocks, each a weighted sum of the old ones: (new, old) weights."""
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return (weights @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
+
+    return replace(
+        counts,
+        groups=("",) * len(weights),
+        blocks_of=(),
+        pairs=np.rint(summed(counts.pairs.astype(np.float64))).astype(np.int64),
+        stored={name: summed(values) for name, values in counts.stored.items()},
+        layer_at=lambda k, taus: [summed(each) for each in counts.layer_at(k, taus)],
+        kept={},
+        scores={},
+    )
 
 
 def _attention(seen: Described, effects: Effects, rng: np.random.Generator, varies: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headscope.cli import show
 from headscope.cli.inspect_text import COMMON_COLUMNS, FOCAL_COLUMNS, FOCAL_SHARE, HIGH_PAIRS, LEGEND
 from headscope.errors import HeadscopeError, brief
-from headscope.texts.corpus import open_paths
+from headscope.texts.corpus import Corpus, open_paths
 from headscope.windows.text import visible
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ def run_analyze(args: Namespace) -> None:
     if args.out is None and not args.dry_run:
         raise HeadscopeError("there is no folder for the run", "name one: --out RUN (or ask for --dry-run)")
     layers = parse_layers(args.layers) if args.layers else None
-    corpus = open_paths(
-        args.texts, text_field=args.text_field, group_field=args.group_field, id_field=args.id_field, split=args.split,
-        format=args.format, limit=args.limit, sample=args.sample, seed=args.seed,
-    )  # fmt: skip
+    corpus = corpus_of(args)
     relations = dict(load_relation(told) for told in args.relation)
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")
@@ -69,6 +66,14 @@ def run_analyze(args: Namespace) -> None:
     elif not args.quiet:
         for stack in result.stacks:
             print_result(result.stack(stack), Path(args.out))
+
+
+def corpus_of(args: Namespace) -> Corpus:
+    """The texts that the command names."""
+    return open_paths(
+        args.texts, text_field=args.text_field, group_field=args.group_field, id_field=args.id_field, split=args.split,
+        format=args.format, limit=args.limit, sample=args.sample, seed=args.seed,
+    )  # fmt: skip
 
 
 def _progress(args: Namespace) -> bool | Progress:

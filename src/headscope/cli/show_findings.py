@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
+from headscope.cli.analyze_texts import CHOICES, corpus_of
 from headscope.errors import HeadscopeError
 from headscope.windows.text import in_a_line
 
@@ -80,15 +81,14 @@ def print_findings(found: Findings) -> None:
 
 
 def _print_heads(heads: Any) -> None:
+    from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
+
     show.paragraph("\nHeads that stand out, at most 5 % of them by chance", style="bold")
     rows = []
     for score, own in heads.groupby("score", sort=False):
         number = own["what"].value_counts()
-        special = own[own["what"] == "specialist"].sort_values("out", ascending=False)
-        above, below = special[special["out"] > 0].head(3), special[special["out"] < 0][::-1].head(3)
-        told = (", ".join(f"L{row.layer}H{row.head}" for row in part.itertuples()) for part in (above, below))
-        counts = [int(number.get(what, 0)) for what in ("specialist", "ordinary", "noise")]
-        rows.append((score.replace("_", " "), *counts, *told))
+        counts = [int(number.get(what, 0)) for what in (SPECIALIST, ORDINARY, NOISE)]
+        rows.append((score.replace("_", " "), *counts, farthest(own, 3), farthest(own, 3, above=False)))
     columns = ["score", "specialists", "ordinary", "noise", "most above the others", "most below"]
     show.table(columns, rows, text=(0, 4, 5))
 
@@ -134,16 +134,10 @@ def run_report(args: Namespace) -> None:
 def run_reproduce(args: Namespace) -> None:
     """Analyse, floor, findings, figures and report in one go."""
     from headscope.report.reproduction import reproduce
-    from headscope.texts.corpus import open_paths
 
-    corpus = open_paths(
-        args.texts, text_field=args.text_field, group_field=args.group_field, id_field=args.id_field, split=args.split,
-        format=args.format, limit=args.limit, sample=args.sample, seed=args.seed,
-    )  # fmt: skip
-    names = ("window", "windows", "similarity", "scale", "repeated", "special", "language", "tau", "theta", "seed")
-    options: dict[str, Any] = {name: getattr(args, name) for name in (*names, "strict", "threads")}
+    options: dict[str, Any] = {name: getattr(args, name) for name in (*CHOICES, "strict", "threads")}
     done = reproduce(
-        args.model, corpus, args.out, floors=args.floors, floor_texts=args.floor_texts,
+        args.model, corpus_of(args), args.out, floors=args.floors, floor_texts=args.floor_texts,
         formats=tuple(args.figure_format or ["svg"]), device=args.device, dtype=args.dtype, revision=args.revision,
         tell=None if args.quiet else lambda message: print(f"headscope: {message}", file=sys.stderr),
         progress=not args.quiet, **options,

@@ -9,7 +9,7 @@ import numpy as np
 from headscope.figures.corpus import spoken_of
 from headscope.figures.style import LINES, Picture, by_logarithms, caption, line_style, picture, plain_axes
 from headscope.findings.quantities import QUANTITIES
-from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, specialists
+from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
 from headscope.findings.stability import by_groups, stability
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def stability_figure(result: Result, tau: float | None = None) -> Picture:
 
 def specialists_figure(result: Result, tau: float | None = None) -> Picture:
     """How many heads are specialists, ordinary or noise, by score, and which ones stand out most."""
-    table = specialists(result, tau=tau)
+    table = result.specialists(tau=tau)
     names = list(dict.fromkeys(table["score"]))
     figure = picture(9.0, 0.42 * len(names) + 1.9, "Specialists and noise")
     axes = figure.add_subplot()
@@ -78,9 +78,7 @@ def specialists_figure(result: Result, tau: float | None = None) -> Picture:
                     begin + number / 2, row, str(number), ha="center", va="center", fontsize=8, color=ink, bbox=box
                 )
             begin += number
-        best = own[(own["what"] == SPECIALIST) & (own["out"] > 0)].sort_values("out", ascending=False).head(3)
-        told = ", ".join(f"L{r.layer}H{r.head}" for r in best.itertuples())
-        axes.text(len(own) * 1.01, row, told, va="center", fontsize=8)
+        axes.text(len(own) * 1.01, row, farthest(own, 3), va="center", fontsize=8)
     axes.set_yticks(range(len(names)), [_label(name) for name in names], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("number of heads; at the right those that lie farthest above the typical one")

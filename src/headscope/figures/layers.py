@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headscope.figures.corpus import base_line, over_layers, shade_thirds, spoken_of
-from headscope.figures.style import BASE, LINES, Picture, by_logarithms, caption, line_style, picture, plain_axes
+from headscope.figures.style import (
+    BASE,
+    LINES,
+    Picture,
+    by_logarithms,
+    caption,
+    line_style,
+    picture,
+    plain_axes,
+    spread_widely,
+)
 from headscope.findings.derived import ratio
 from headscope.findings.quantities import QUANTITIES, View, estimate
 from headscope.findings.resampling import Resampling
@@ -19,7 +29,6 @@ TRAJECTORIES = (
     "stop_focus", "end_focus", "distance", "sentence_preference", "repetition_preference", "separator_similarity",
     "reach_within", "across_rate", "focal_share", "mask_contrast", "likeness", "separation_all",
 )  # fmt: skip
-LOGARITHMIC = 8.0  # a panel whose largest ratio is so many times its smallest is drawn by logarithms
 
 
 def trajectory(result: Result, tau: float | None = None) -> Picture:
@@ -37,8 +46,7 @@ def trajectory(result: Result, tau: float | None = None) -> Picture:
         shade_thirds(axes, counts)
         base_line(axes, QUANTITIES[name].base)
         over_layers(axes, counts, found, line_style(0))
-        known = found.value[np.isfinite(found.value) & (found.value > 0)]
-        if QUANTITIES[name].base == 1.0 and known.size and known.max() > LOGARITHMIC * known.min():
+        if QUANTITIES[name].base == 1.0 and spread_widely(found.value[found.value > 0]):
             axes.set_yscale("log")
             by_logarithms(axes.yaxis)
         plain_axes(axes)

@@ -13,7 +13,7 @@ from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, writing
 from headscope.windows.text import in_a_line
 
 # Zero is white, similarity darkens towards violet, dissimilarity stays a light blue: readable in grey as well.
@@ -64,13 +64,9 @@ class Picture(Figure):
         kind = file.suffix.lstrip(".").lower()
         if kind not in FORMATS:
             raise HeadscopeError(f"{file.name!r} is no figure format", f"end the name in .{', .'.join(FORMATS)}")
-        try:
+        with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             _write(self, file, kind, dpi=160)
-        except OSError as error:
-            raise HeadscopeError(
-                f"{str(file)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
-            ) from error
         return file
 
 
@@ -157,6 +153,15 @@ def by_logarithms(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def spread_widely(values: Any) -> bool:
+    """Whether ratios lie so far apart that they are better drawn by logarithms.
+
+    >>> spread_widely(np.array([1.0, 9.0])), spread_widely(np.array([0.0, 9.0])), spread_widely(np.array([]))
+    (True, False, False)
+    """
+    return bool(values.size and values.min() > 0 and values.max() > 8 * values.min())
 
 
 def plain_axes(axes: Any) -> None:

@@ -8,7 +8,16 @@ import matplotlib
 import numpy as np
 
 from headscope.figures.corpus import spoken_of
-from headscope.figures.style import BASE, Picture, by_logarithms, caption, line_style, picture, plain_axes
+from headscope.figures.style import (
+    BASE,
+    Picture,
+    by_logarithms,
+    caption,
+    line_style,
+    picture,
+    plain_axes,
+    spread_widely,
+)
 from headscope.findings.claims import CLAIMS
 from headscope.findings.derived import ratio
 from headscope.findings.sensitivity import sensitivity
@@ -76,8 +85,7 @@ def sensitivity_figure(result: Result) -> Picture:
             marker, fill = VERDICT_MARKERS[str(verdict)]
             if marker and np.isfinite(y):
                 axes.plot(x, y, marker=marker, fillstyle=fill, color=style["color"], markersize=5)
-        known = row["value"].values[np.isfinite(row["value"].values)]
-        if claim.none == 1.0 and known.size and known.min() > 0 and known.max() > 8 * known.min():
+        if claim.none == 1.0 and spread_widely(row["value"].values[np.isfinite(row["value"].values)]):
             axes.set_yscale("log")
             by_logarithms(axes.yaxis)
         own = result.settings["tau" if claim.thresholds == "tau" else "theta"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headscope.figures.corpus import spoken_of
-from headscope.figures.style import BASE, LINES, Picture, by_logarithms, caption, picture
+from headscope.figures.style import BASE, LINES, Picture, by_logarithms, caption, picture, spread_widely
 from headscope.findings.verdicts import Finding, Findings
 
 if TYPE_CHECKING:
@@ -42,15 +44,14 @@ def _line(axes: Any, found: Finding) -> None:
     axes.set_ylim(-1, 1)
     numbers = [found.none, found.bound, found.value, found.low, found.high]
     numbers += list(found.floor.values) if found.floor else []
-    known = [number for number in numbers if math.isfinite(number)]
-    logarithmic = found.none == 1.0 and min(known) > 0 and max(known) > 8 * min(known)
-    if logarithmic:
+    known = np.array([number for number in numbers if math.isfinite(number)])
+    if found.none == 1.0 and spread_widely(known):
         axes.set_xscale("log")
         by_logarithms(axes.xaxis)
-        low, high = min(known) / 1.15, max(known) * 1.15
+        low, high = known.min() / 1.15, known.max() * 1.15
     else:
-        room = 0.08 * (max(known) - min(known))
-        low, high = min(known) - room, max(known) + room
+        room = 0.08 * (known.max() - known.min())
+        low, high = known.min() - room, known.max() + room
     axes.set_xlim(low, high)
     axes.axvspan(low, found.bound, color="#ededed", linewidth=0, zorder=0)
     axes.axvline(found.none, color=BASE, linewidth=1)

@@ -6,7 +6,7 @@ S blocks (a shard, or neighbouring shards where there are very many), L layers, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,23 +83,6 @@ class Counts:
             return [0] if name == "final" else []
         return [place for place, layer in enumerate(self.layers) if int(3 * (layer + 0.5) / self.depth) == which]
 
-    def combined(self, weights: Array) -> Counts:
-        """New blocks, each a weighted sum of these: (new, S) weights. Groups are lost."""
-
-        def summed(values: Array) -> Array:
-            return np.asarray((weights @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:]))
-
-        return replace(
-            self,
-            groups=("",) * len(weights),
-            blocks_of=(),
-            pairs=np.rint(summed(self.pairs.astype(np.float64))).astype(np.int64),
-            stored={name: summed(values) for name, values in self.stored.items()},
-            layer_at=lambda k, taus: [summed(each) for each in self.layer_at(k, taus)],
-            kept={},
-            scores={},
-        )
-
     def mean_over_windows(self, name: str) -> tuple[Array, Array]:
         """A sum over windows that are not flat, and the number of those: (S, L, H) each."""
         return self.stored[name], self.windows[:, None, None] - self.stored["flat"]
@@ -158,21 +141,6 @@ def blocks_of(groups: list[str], most: int) -> list[tuple[int, ...]]:
     return found
 
 
-def pooled(values: Array, places: list[int] | None = None) -> Array:
-    """Sum over some layers, all unless named: (S, L, …) to (S, …)."""
-    return np.asarray(values.sum(1) if places is None else values[:, places].sum(1))
-
-
-def listed(numbers: list[int]) -> str:
-    """Numbers with runs taken together.
-
-    >>> listed([0, 1, 2, 5])
-    '0 to 2, 5'
-    """
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+def pooled(values: Array, places: list[int]) -> Array:
+    """Sum over some layers: (S, L, …) to (S, …)."""
+    return np.asarray(values[:, places].sum(1))

@@ -7,7 +7,7 @@ by the jackknife and Student's t.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,6 @@ class Estimate:
     low: Array
     high: Array
     error: Array
-
-    def __getitem__(self, place: Any) -> Estimate:
-        return Estimate(self.value[place], self.low[place], self.high[place], self.error[place])
 
 
 class Resampling:
@@ -89,10 +86,10 @@ class Resampling:
         """
         whole = [np.asarray(each, dtype=np.float64) for each in sums]
         value = function(*(each.sum(0, keepdims=True) for each in whole))[0]
-        drawn = self.resampled(function, *whole)
-        if not len(drawn):
-            nothing = np.full_like(value, np.nan)
-            return Estimate(value, nothing, nothing, nothing)
+        if not len(self.weights):
+            return _without_interval(value)
+        step = max(1, AT_ONCE // max(sum(each[0].size for each in whole), 1))
+        drawn = of_weighted_sums(function, self.weights, whole, step)
         interval = self._bootstrap if self.blocks >= BOOTSTRAP_FROM else self._jackknife
         low, high, error = interval(value, drawn, self.sizes)
         unknown = np.isnan(value) | (np.isnan(drawn).mean(0) > LOST)
@@ -103,22 +100,9 @@ class Resampling:
         whole = [np.asarray(each, dtype=np.float64) for each in sums]
         value = function(*(each.sum(0, keepdims=True) for each in whole))[0]
         if self.blocks < 2 or not len(self.weights):
-            nothing = np.full_like(value, np.nan)
-            return Estimate(value, nothing, nothing, nothing)
+            return _without_interval(value)
         left_out = function(*(each.sum(0, keepdims=True) - each for each in whole))
         return Estimate(value, *self._jackknife(value, left_out, np.ones(self.blocks)))
-
-    def resampled(self, function: Callable[..., Array], *sums: NDArray[Any]) -> Array:
-        """The function of every resample, a part of them at a time."""
-        flat = [np.asarray(each, dtype=np.float64).reshape(self.blocks, -1) for each in sums]
-        step = max(1, AT_ONCE // max(sum(each.shape[1] for each in flat), 1))
-        shapes = [each.shape[1:] for each in sums]
-        found = []
-        for k in range(0, len(self.weights), step):
-            part = self.weights[k : k + step]
-            drawn = ((part @ each).reshape(len(part), *shape) for each, shape in zip(flat, shapes, strict=True))
-            found.append(function(*drawn))
-        return np.concatenate(found) if found else np.zeros((0,))
 
     def _bootstrap(self, value: Array, drawn: Array, sizes: Array) -> tuple[Array, Array, Array]:
         """Efron's bias-corrected percentiles, widened for the number of blocks."""
@@ -150,6 +134,23 @@ class Resampling:
         error = np.sqrt(((pseudo - centre) ** 2 / np.maximum(share - 1, 1e-12)).mean(0))
         wide = t.ppf(0.975, used.sum() - 1) * error
         return value - wide, value + wide, error
+
+
+def of_weighted_sums(
+    function: Callable[..., NDArray[Any]], weights: NDArray[Any], sums: Sequence[NDArray[Any]], at_once: int
+) -> NDArray[Any]:
+    """A function of sums over blocks, for many weights of the blocks, some at a time: (number, S) to (number, …)."""
+    found = []
+    for k in range(0, len(weights), at_once):
+        part = weights[k : k + at_once]
+        drawn = ((part @ each.reshape(len(each), -1)).reshape(len(part), *each.shape[1:]) for each in sums)
+        found.append(function(*drawn))
+    return np.concatenate(found)
+
+
+def _without_interval(value: Array) -> Estimate:
+    nothing = np.full_like(value, np.nan)
+    return Estimate(value, nothing, nothing, nothing)
 
 
 def _quantile(ordered: Array, number: Array, share: Array) -> Array:

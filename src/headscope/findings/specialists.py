@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from headscope.errors import HeadscopeError
 from headscope.findings import derived
 from headscope.findings.derived import Array
 from headscope.findings.quantities import MATCHED, QUANTITIES
-from headscope.findings.resampling import VERDICT_FROM
+from headscope.findings.resampling import VERDICT_FROM, Resampling
 from headscope.findings.stability import head_sums, scores_of
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
             f"analyse more texts, or use smaller shards: it takes {VERDICT_FROM}",
         )
     layer, head = np.meshgrid(counts.layers, np.arange(counts.heads), indexing="ij")
-    frames = []
+    resample, frames = Resampling(counts.windows), []
     for name in scores_of(counts):
         sums = head_sums(counts, name, at)
         value = QUANTITIES[name].function(*(each.sum(0) for each in sums)).reshape(-1)
-        out, error = _standing_out(name, sums)
+        found = resample.jackknife(partial(_distance, name), *sums)
+        out, error = found.value, found.error
         agree = _agreement(name, sums, counts.groups, out)
         if name in MATCHED:
             expected = derived.matched_counts(*MATCHED[name](*(each.sum(0) for each in sums)))[1].reshape(-1)
@@ -69,6 +71,13 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def farthest(own: pd.DataFrame, number: int, *, above: bool = True) -> str:
+    """The specialists of one score that lie farthest above (or below) the typical head, as layers and heads."""
+    special = own[(own["what"] == SPECIALIST) & ((own["out"] > 0) == above)]
+    first = special.sort_values("out", ascending=not above).head(number)
+    return ", ".join(f"L{row.layer}H{row.head}" for row in first.itertuples())
+
+
 def smallest(name: str) -> float:
     """The smallest difference from the typical head that matters: a tenth more or less, or an amount."""
     return float(np.log(1.1)) if name in RATIOS else SMALLEST[name]
@@ -90,18 +99,8 @@ def adjusted(p: Array) -> Array:
     return found
 
 
-def _standing_out(name: str, sums: list[Array]) -> tuple[Array, Array]:
-    """Each head's distance from the median head, and its standard error by the jackknife over blocks."""
-    total = [each.sum(0) for each in sums]
-    out = _distance(name, [each[None] for each in total])[0]
-    without = _distance(name, [each[None] - own for each, own in zip(total, sums, strict=True)])  # (S, heads)
-    number = len(without)
-    with np.errstate(invalid="ignore"):
-        error = np.sqrt((number - 1) / number * ((without - without.mean(0)) ** 2).sum(0))
-    return out, error
-
-
-def _distance(name: str, sums: list[Array]) -> Array:
+def _distance(name: str, *sums: Array) -> Array:
+    """Each head's distance from the median head, of sums with any number of lines: (lines, …) to (lines, heads)."""
     if name in MATCHED:
         above, below = derived.matched_counts(*MATCHED[name](*sums))
         values = np.log((above + 0.5) / (below + 0.5))  # a half: a head without a single such pair has no logarithm
@@ -136,6 +135,6 @@ def _agreement(name: str, sums: list[Array], groups: tuple[str, ...], out: Array
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
         return np.full_like(out, np.nan)
-    members = [np.array([group == name for group in groups]) for name in names]
-    each = np.stack([_distance(name, [s[own].sum(0)[None] for s in sums])[0] for own in members])
+    members = [np.array([group == one for group in groups]) for one in names]
+    each = np.stack([_distance(name, *(s[own].sum(0)[None] for s in sums))[0] for own in members])
     return np.asarray((np.sign(each) == np.sign(out)).mean(0))

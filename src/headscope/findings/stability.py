@@ -17,6 +17,7 @@ from headscope.errors import HeadscopeError
 from headscope.findings.counts import Counts
 from headscope.findings.derived import Array, ratio
 from headscope.findings.quantities import QUANTITIES, View
+from headscope.findings.resampling import of_weighted_sums
 
 if TYPE_CHECKING:
     from headscope.result.core import Result
@@ -126,11 +127,8 @@ def focal_of_subsets(result: Result, subsets: list[Array]) -> list[NDArray[np.in
     for k in range(shards.sizes["layer"]):
         tokens = shards["focal_tokens"].isel(layer=k)
         counted = np.stack([tokens.isel(shard=list(block)).values.sum(0, dtype=np.float32) for block in blocks])
-        flat = counted.reshape(len(counted), -1)
         for place, weights in enumerate(subsets):
-            parts = [weights[at : at + AT_ONCE] for at in range(0, len(weights), AT_ONCE)]
-            best = [_most((part.astype(np.float32) @ flat).reshape(len(part), *counted.shape[1:])) for part in parts]
-            found[place].append(np.concatenate(best))
+            found[place].append(of_weighted_sums(_most, weights.astype(np.float32), [counted], AT_ONCE))
     return [np.concatenate(parts, axis=1) for parts in found]
 
 
@@ -158,12 +156,8 @@ def _splits(blocks: int, size: int, number: int, seed: int) -> tuple[Array, Arra
 
 
 def _score(name: str, sums: list[Array], weights: Array) -> Array:
-    found = []
-    for k in range(0, len(weights), AT_ONCE):  # a few at a time: they stay where the processor has them at hand
-        part = weights[k : k + AT_ONCE]
-        drawn = [(part @ each.reshape(len(each), -1)).reshape(len(part), *each.shape[1:]) for each in sums]
-        found.append(QUANTITIES[name].function(*drawn))
-    return np.concatenate(found)
+    # A few at a time: they stay where the processor has them at hand.
+    return of_weighted_sums(QUANTITIES[name].function, weights, sums, AT_ONCE)
 
 
 def _most(total: NDArray[Any]) -> NDArray[np.int64]:

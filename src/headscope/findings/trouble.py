@@ -6,9 +6,10 @@ import numpy as np
 
 from headscope.findings import derived
 from headscope.findings.claims import NotHere, specialisation
-from headscope.findings.counts import Counts, listed
+from headscope.findings.counts import Counts
 from headscope.findings.derived import Array, ratio
 from headscope.findings.resampling import Resampling
+from headscope.findings.words import listed
 
 UNIFORM = 0.8  # of all pairs are high: the matrix has one colour
 NOISY = 0.02  # so near to 0.5 is the separation of related from unrelated pairs in noise

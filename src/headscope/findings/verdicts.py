@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headscope.findings.claims import CLAIMS, Claim, NotHere
 from headscope.findings.counts import Counts
 from headscope.findings.floor import Floor, check_floors, floor_of
-from headscope.findings.resampling import DRAWS, VERDICT_FROM, Estimate, Resampling
+from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling
 from headscope.findings.trouble import signs_of_trouble
 from headscope.findings.words import in_words
 
@@ -203,6 +203,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-__all__ = ["Estimate", "Finding", "Findings", "findings", "judge", "verdict"]

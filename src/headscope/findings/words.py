@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headscope.findings.claims import Claim
-from headscope.findings.counts import Counts, listed
+from headscope.findings.counts import Counts
 from headscope.findings.derived import ratio
 from headscope.findings.quantities import QUANTITIES, View
 
@@ -33,15 +33,11 @@ def in_words(claim: Claim, found: Finding, counts: Counts, tau: float, share: fl
 def _measured(claim: Claim, found: Finding, counts: Counts, tau: float) -> str:
     value, final = found.value, _layers(counts, "final")
     inside = f"In {final[0].lower()}{final[1:]}"
-    if claim.key == "1a":
+    if claim.key in ("1a", "1b"):
+        whom, name = ("sentence stops", "stop_focus") if claim.key == "1a" else ("closing special tokens", "end_focus")
         return (
-            f"{final} give sentence stops {value:.2f} times the attention that an even spread would"
-            f"{_by_layer(counts, 'stop_focus', tau)}."
-        )
-    if claim.key == "1b":
-        return (
-            f"{final} give closing special tokens {value:.2f} times the attention that an even spread would"
-            f"{_by_layer(counts, 'end_focus', tau)}."
+            f"{final} give {whom} {value:.2f} times the attention that an even spread would"
+            f"{_by_layer(counts, name, tau)}."
         )
     if claim.key == "2":
         return (
@@ -109,3 +105,18 @@ def _layers(counts: Counts, third: str) -> str:
     if not numbers:
         return f"The {third} layers"
     return f"The {third} layers ({listed(numbers)})" if len(numbers) > 1 else f"Layer {numbers[0]}"
+
+
+def listed(numbers: list[int]) -> str:
+    """Numbers with runs taken together.
+
+    >>> listed([0, 1, 2, 5])
+    '0 to 2, 5'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

@@ -223,14 +223,6 @@ def _regions(s: Any, begin: int, n: int, high: Any, total: float) -> tuple[float
     return inside, edge, total - inside - edge, looking
 
 
-@compiled_sums
-def _row_sum(row: Any, n: int) -> float:
-    total = 0.0
-    for j in range(n):
-        total += np.float64(row[j])
-    return total
-
-
 @compiled
 def _masks(s: Any, begin: int, n: int, passed: Any, total: float, scale: float, order: Any, sums: Any) -> None:
     """The same at every threshold: tokens join in the order of the thresholds that they pass, the highest first.
@@ -244,7 +236,7 @@ def _masks(s: Any, begin: int, n: int, passed: Any, total: float, scale: float, 
             if passed[begin + i] != k + 1:
                 continue
             row = s[begin + i]
-            touched += _row_sum(row[begin : begin + n], n) - np.float64(row[begin + i])
+            touched += _total(row[begin : begin + n], n) - np.float64(row[begin + i])
             for m in range(place):
                 inside += np.float64(row[begin + order[m]])
             order[place] = i

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.errors import HeadscopeError, brief
+from headscope.errors import HeadscopeError, brief, writing
 from headscope.figures.catalog import FIGURES, Entry, draw
 from headscope.report.examples import one_head, roles
 from headscope.result.merge import partial_name
@@ -87,21 +86,10 @@ def write_report(
         floors=[in_a_line(floor.model["name"]) for floor in floors],
     )
     with writing(target):
-        partial = partial_name(target)
-        partial.write_text(page, encoding="utf-8")
-        os.replace(partial, target)
+        beside = partial_name(target)
+        beside.write_text(page, encoding="utf-8")
+        beside.replace(target)
     return target
-
-
-@contextmanager
-def writing(target: Path) -> Iterator[None]:
-    """Whatever keeps a file from being written becomes a sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise HeadscopeError(
-            f"{str(target)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
-        ) from error
 
 
 def draw_all(
@@ -130,9 +118,9 @@ def draw_all(
         entry = FIGURES[name]
         options = {} if tau is None or name in ("mean-matrices", "threshold-choice", "sensitivity") else {"tau": tau}
         if name == "findings" and findings is not None:
-            drawn.append(_try(entry, lambda: findings_figure(result, findings), tell))
+            drawn.append(_try(entry, partial(findings_figure, result, findings), tell))
         else:
-            drawn.append(_try(entry, lambda name=name, options=options: draw(result, name, **options), tell))  # type: ignore[misc]
+            drawn.append(_try(entry, partial(draw, result, name, **options), tell))
     return drawn
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.errors import HeadscopeError
-from headscope.report.core import draw_all, write_report, writing
+from headscope.errors import HeadscopeError, writing
+from headscope.report.core import draw_all, write_report
 from headscope.result.merge import partial_name
 from headscope.texts import open_texts
 

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from headscope.errors import HeadscopeError, brief
+from headscope.errors import HeadscopeError, brief, writing
 from headscope.measures.tally import Shape
 from headscope.result import schema
 from headscope.result.merge import ABOUT_SHARDS, ShardInfo, partial_name, write_result
@@ -56,6 +56,7 @@ class Result:
         self.settings: dict[str, Any] = json.loads(self.attrs["settings"])
         self.model: dict[str, Any] = json.loads(self.attrs["model"])
         self.texts: dict[str, Any] = json.loads(self.attrs["texts"])
+        self._specialists: dict[float, pd.DataFrame] = {}
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
@@ -187,7 +188,10 @@ class Result:
         """Which heads stand out from the typical one on all texts alike, which do not, and of which it is unclear."""
         from headscope.findings.specialists import specialists
 
-        return specialists(self, tau=tau)
+        at = self.tau(tau)
+        if at not in self._specialists:  # a report asks three times
+            self._specialists[at] = specialists(self, tau=at)
+        return self._specialists[at].copy()
 
     def figure(self, name: str, **options: Any) -> Picture:
         """Draw a figure by its name (`headscope.figures.catalog.FIGURES`); it shows itself in a notebook."""
@@ -259,15 +263,11 @@ class Result:
         target = Path(file)
         if target.suffix != ".nc":
             raise HeadscopeError(f"{str(file)!r} is not named like a netCDF file", "end the name in .nc")
-        try:
+        with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             partial = partial_name(target)
             shutil.copyfile(self.file, partial)
             partial.replace(target)
-        except OSError as error:
-            raise HeadscopeError(
-                f"{str(file)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
-            ) from error
         return target
 
     def close(self) -> None:
