@@ -64,7 +64,7 @@ def head_figure(inspection: Inspection, layer: int, head: int, theta: float) -> 
 def _draw_similarity(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:
     """Draw S with its mask; returns what the dotted lines mean."""
     attended = inspection.attended(layer, head, theta, text_only=True)
-    values = inspection.similarity.sel(layer=layer, head=head).values
+    values = inspection.similarity_matrix(layer, head)
     limit = symmetric_limit(values, inspection.counting.numpy())
     image = axes.imshow(values, cmap=SIMILARITY, vmin=-limit, vmax=limit, interpolation="nearest")
     _tokens(axes, inspection.window, inspection.window)
@@ -82,7 +82,7 @@ def _draw_similarity(figure: Picture, axes: Axes, inspection: Inspection, layer:
 
 def _draw_attention(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:
     """Draw A and what each token receives; returns what is blue."""
-    values = inspection.attention.sel(layer=layer, head=head).values
+    values = inspection.attention_map(layer, head)
     received = inspection.received(layer, head).values
     keys = inspection.captured.keys
     # Colours go by the square root: one large weight would otherwise leave the rest of the map white.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +31,20 @@ class Captured:
     queries: Window
     keys: Window  # the encoder's window in cross-attention, else the same as `queries`
     outputs: NDArray[np.float32]  # (L, H, Tq, d)
-    weights: NDArray[np.float32]  # (L, H, Tq, Tk)
+    given: NDArray[np.float64]  # (L, H, Tk): the attention that each key receives from all queries
     even: NDArray[np.float64]  # (L, Tk): what each key would receive if everybody read evenly
+    weights: NDArray[np.float32] | None  # (L, H, Tq, Tk); None where maps are made again when asked for
+    passed: NDArray[np.float64] | None  # (L, H): what was worked out while the maps went by
+    again: Callable[[int], NDArray[np.float32]]  # a layer's maps, (H, Tq, Tk), by running the model once more
 
     @property
     def heads(self) -> int:
         """How many query heads each layer has."""
         return int(self.outputs.shape[1])
+
+    def maps(self, k: int) -> NDArray[np.float32]:
+        """The attention maps of the k-th kept layer: (H, Tq, Tk)."""
+        return self.again(self.layers[k]) if self.weights is None else self.weights[k]
 
 
 def prepare(
@@ -85,8 +92,21 @@ def _from_ids(model: Model, ids: Sequence[Any], causal: bool, language: str) -> 
     return window_from_ids(ids, model.tokenizer, model.template, causal=causal, language=language)
 
 
-def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] | None = None) -> Captured:
-    """Run the window and keep outputs and attention of one stack's layers."""
+def capture(
+    model: Model,
+    stack: str,
+    read: Window,
+    *,
+    layers: Collection[int] | None = None,
+    maps: bool = True,
+    passing: Callable[[Window, NDArray[np.float32], NDArray[np.float32]], NDArray[np.float64]] | None = None,
+) -> Captured:
+    """Run the window and keep outputs and attention of one stack's layers.
+
+    Without `maps` only what each key received is kept of the attention, which grows with T, not with T². `passing` is
+    shown the window, each layer's outputs and its maps as they go by; what it makes of them, a number per head, is
+    kept as `passed`.
+    """
     shape = model.stacks[stack]
     if layers is not None and (
         not isinstance(layers, Collection) or not all(isinstance(layer, (int, np.integer)) for layer in layers)
@@ -101,10 +121,11 @@ def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] |
     if stack != "encoder" and "encoder" in model.stacks:
         queries = shifted_window(read, start_token(network.config), model.tokenizer)
         keys = read if stack == "cross" else queries
-    _check_memory(len(kept), shape.heads, size)
+    _check_memory(len(kept) if maps else 1, shape.heads, size)
     outputs = np.empty((len(kept), shape.heads, size, shape.width), dtype=np.float32)
-    weights = np.empty((len(kept), shape.heads, size, size), dtype=np.float32)
-    even = np.empty((len(kept), size))
+    weights = np.empty((len(kept), shape.heads, size, size), dtype=np.float32) if maps else None
+    given, even = np.empty((len(kept), shape.heads, size)), np.empty((len(kept), size))
+    passed = None if passing is None else np.empty((len(kept), shape.heads))
     filled: set[int] = set()
 
     def keep(heads: LayerHeads) -> None:
@@ -114,7 +135,12 @@ def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] |
         k = kept.index(heads.layer)
         filled.add(k)
         outputs[k] = heads.outputs[0].float().cpu().numpy()
-        weights[k] = heads.weights[0].float().cpu().numpy()
+        read_by = heads.weights[0].float().cpu()  # (H, Tq, Tk)
+        given[k] = read_by.double().sum(1).numpy()
+        if weights is not None:
+            weights[k] = read_by.numpy()
+        if passed is not None and passing is not None:
+            passed[k] = passing(queries, outputs[k], read_by.numpy())
         readable = None if heads.readable is None else heads.readable.cpu()
         while readable is not None and readable.ndim > 2:  # one window; heads share what may be read
             readable = readable[0]
@@ -129,9 +155,15 @@ def capture(model: Model, stack: str, read: Window, *, layers: Collection[int] |
             f"{model.name!r} showed {len(filled)} of {len(kept)} {stack} layers for this text",
             "please report this: it is a defect of headscope",
         )
-    if not np.isfinite(outputs).all() or not np.isfinite(weights).all():
+    if not np.isfinite(outputs).all() or not np.isfinite(given).all():
         raise HeadscopeError(f"{model.name!r} gives NaN or infinite outputs for this text", 'load it in "float32"')
-    return Captured(stack, kept, queries, keys, outputs, weights, even)
+
+    def again(layer: int) -> NDArray[np.float32]:
+        found = capture(model, stack, read, layers=[layer]).weights
+        assert found is not None
+        return np.asarray(found[0])
+
+    return Captured(stack, kept, queries, keys, outputs, given, even, weights, passed, again)
 
 
 def _run(model: Model, batch: Batch) -> None:

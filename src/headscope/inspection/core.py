@@ -16,6 +16,7 @@ import xarray as xr
 
 from headscope.errors import HeadscopeError
 from headscope.inspection.capture import Captured, capture, prepare
+from headscope.inspection.summary import likeness_to
 from headscope.inspection.tables import FocalToken, LayerPairs, Options, token_table
 from headscope.measures import attention as attention_
 from headscope.measures import focal as focal_
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from headscope.figures.style import Picture
     from headscope.models.model import Model
 
+Array = np.ndarray[Any, Any]
 PAIR_COLUMNS = ["i", "j", "token_i", "token_j", "distance", "relation", "similarity", "level"]
 
 
@@ -40,10 +42,27 @@ def inspect(
     stack: str | None = None,
     start: int = 0,
     layers: Collection[int] | None = None,
+    maps: bool = True,
 ) -> Inspection:
     """Run a window of a text through a model and keep what every head of one stack made of it."""
-    window = prepare(model, text, pair, stack=stack, start=start, length=options.window, language=options.language)
-    return Inspection(model.name, options, capture(model, *window, layers=layers))
+    name, window = prepare(
+        model, text, pair, stack=stack, start=start, length=options.window, language=options.language
+    )
+    if maps:
+        return Inspection(model.name, options, capture(model, name, window, layers=layers))
+
+    def alike(read: Window, outputs: Array, weights: Array) -> Array:
+        """Likeness to attention needs matrices and maps at once, so it is taken now, a head at a time."""
+        places = similarity_.pair_places(_counting(read, options.special))
+        found = [
+            likeness_to(similarity_.similarity(out, options.similarity)[places][None], map_[None], places)
+            for out, map_ in zip(torch.from_numpy(outputs), weights, strict=True)
+        ]
+        return torch.cat(found).numpy()
+
+    crossing = name == "cross"  # A and S are over different tokens
+    captured = capture(model, name, window, layers=layers, maps=False, passing=None if crossing else alike)
+    return Inspection(model.name, options, captured)
 
 
 class Inspection:
@@ -53,6 +72,7 @@ class Inspection:
         self.model, self.options, self.captured = model, options, captured
         self._tables: dict[tuple[str, float], pd.DataFrame] = {}  # summaries by kind and τ
         self._held: tuple[int, LayerPairs] | None = None  # the layer looked at last: one at a time is enough
+        self._map: tuple[int, Array] | None = None  # and its maps, where they were not kept
 
     def __repr__(self) -> str:
         size = f"{len(self.captured.layers)} layers × {self.captured.heads} heads"
@@ -89,10 +109,7 @@ class Inspection:
     @cached_property
     def counting(self) -> torch.Tensor:
         """Which tokens take part in the similarity statistics."""
-        return self._counting(self.window)
-
-    def _counting(self, window: Window) -> torch.Tensor:
-        return torch.from_numpy(np.ones(len(window), bool) if self.options.special else ~window.special)
+        return _counting(self.window, self.options.special)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -133,16 +150,43 @@ class Inspection:
     @cached_property
     def attention(self) -> xr.DataArray:
         """A of every head: row `query` holds the weights with which that token reads the `key` tokens."""
+        if self.captured.weights is None:
+            raise HeadscopeError(
+                "the attention maps of all heads were not kept", "ask for one with attention_map(layer, head)"
+            )
         return self._labelled(
             self.captured.weights, ("layer", "head", "query", "key"), "attention", "attention weights A"
         )
 
     @cached_property
+    def given(self) -> xr.DataArray:
+        """The attention that each token receives from all others together, of every head: the column sums of A."""
+        return self._labelled(
+            self.captured.given, ("layer", "head", "key"), "given", "attention received: column sums of A"
+        )
+
+    def attention_map(self, layer: int, head: int) -> Array:
+        """A of one head, (query, key); where maps were not kept, the model runs once more."""
+        k, h = self.check_head(layer, head)
+        if self.captured.weights is not None:
+            return np.asarray(self.captured.weights[k, h])
+        if self._map is None or self._map[0] != k:
+            self._map = (k, self.captured.maps(k))
+        return np.asarray(self._map[1][h])
+
+    def similarity_matrix(self, layer: int, head: int) -> Array:
+        """S of one head, (i, j), its diagonal zero: for windows too long for those of all heads at once."""
+        return self._matrix(*self.check_head(layer, head)).numpy()
+
+    def _matrix(self, k: int, h: int) -> torch.Tensor:
+        return similarity_.similarity(torch.from_numpy(self.captured.outputs[k, h]), self.options.similarity)
+
+    @cached_property
     def similarity(self) -> xr.DataArray:
         """S = O·Oᵀ of every head, its diagonal zero."""
-        matrix = similarity_.similarity(torch.from_numpy(self.captured.outputs), self.options.similarity)
+        layers, heads = range(len(self.captured.layers)), range(self.captured.heads)
         return self._labelled(
-            matrix.numpy(),
+            np.stack([[self._matrix(k, h).numpy() for h in heads] for k in layers]),
             ("layer", "head", "i", "j"),
             "similarity",
             f"context similarity matrix S ({self.options.similarity}), zero diagonal",
@@ -187,16 +231,24 @@ class Inspection:
         )
 
     @cached_property
-    def _same(self) -> torch.Tensor:
+    def same(self) -> torch.Tensor:
+        """The tokens' ids numbered by where they first count; -1 for tokens that do not."""
         return focal_.by_first_place(torch.from_numpy(self.window.ids), self.counting)
+
+    @cached_property
+    def same_labels(self) -> list[str]:
+        """How each of these ids is written most often: "the" and "The" may be one token."""
+        written: dict[int, Counter[str]] = {}
+        for number, label in zip(self.same.tolist(), self.labels, strict=True):
+            if number >= 0:
+                written.setdefault(number, Counter())[label] += 1
+        return [written[number].most_common(1)[0][0] for number in range(len(written))]
 
     def layer_pairs(self, k: int) -> LayerPairs:
         """S, level and bin of every pair of the k-th kept layer."""
         if self._held is not None and self._held[0] == k:
             return self._held[1]
-        outputs = torch.from_numpy(self.captured.outputs[k])  # (H, T, d)
-        first, second = self.places
-        value = similarity_.similarity(outputs, self.options.similarity)[:, first, second]  # (H, P)
+        value = torch.stack([self._matrix(k, h)[self.places] for h in range(self.captured.heads)])  # (H, P)
         level, flat = similarity_.levels(value, self.options.scale)
         pairs = LayerPairs(value, level, similarity_.bins(level), flat)
         self._held = (k, pairs)
@@ -239,16 +291,15 @@ class Inspection:
     def focal_tokens(self, k: int, tau: float) -> list[FocalToken | None]:
         """The focal token of each head of the k-th kept layer."""
         high = self.layer_pairs(k).bin >= similarity_.first_high_bin(tau)  # (H, P)
-        numbers, shares = focal_.focal(high, *self.places, self._same)
-        counts, labels = high.sum(1), self.labels
+        numbers, shares = focal_.focal(high, *self.places, self.same)
+        counts = high.sum(1)
         found: list[FocalToken | None] = []
         for number, share, count in zip(numbers.tolist(), shares.tolist(), counts.tolist(), strict=True):
             if number < 0:
                 found.append(None)
                 continue
-            own = np.flatnonzero(self._same.numpy() == number)
-            label = Counter(labels[place] for place in own).most_common(1)[0][0]  # "the" and "The" may be one token
-            found.append(FocalToken(label, int(self.window.ids[own[0]]), share, count))
+            own = int(np.argmax(self.same.numpy() == number))
+            found.append(FocalToken(self.same_labels[number], int(self.window.ids[own]), share, count))
         return found
 
     # ------------------------------------------------------------------ attention
@@ -268,11 +319,11 @@ class Inspection:
             coords={"key": np.arange(len(keys)), "key_label": ("key", np.array(keys.labels, object))},
         )
 
-    def _received(self, k: int, text_only: bool) -> np.ndarray[Any, Any]:
+    def _received(self, k: int, text_only: bool) -> Array:
         even = torch.from_numpy(self.captured.even[k])
-        share = attention_.received(torch.from_numpy(self.captured.weights[k]), even)  # (H, Tk)
+        share = attention_.received(torch.from_numpy(self.captured.given[k]), even)  # (H, Tk)
         if text_only:
-            share = share.masked_fill(~self._counting(self.captured.keys), torch.nan)
+            share = share.masked_fill(~_counting(self.captured.keys, self.options.special), torch.nan)
             largest = share.nan_to_num(0).amax(1, keepdim=True)
             share = share / largest.masked_fill(largest == 0, 1)
         return share.numpy()
@@ -358,6 +409,10 @@ class Inspection:
         from headscope.figures.grid import grid_figure
 
         return grid_figure(self)
+
+
+def _counting(window: Window, special: bool) -> torch.Tensor:
+    return torch.from_numpy(np.ones(len(window), bool) if special else ~window.special)
 
 
 def _range(layers: Sequence[int]) -> str:

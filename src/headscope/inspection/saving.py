@@ -29,17 +29,11 @@ COLUMNS = {
 
 
 def inspection_dataset(inspection: Inspection) -> xr.Dataset:
-    """All arrays and tables of an inspection in one dataset."""
-    variables: dict[str, Any] = {
-        str(array.name): array
-        for array in (
-            inspection.outputs,
-            inspection.norms,
-            inspection.attention,
-            inspection.similarity,
-            inspection.levels,
-        )
-    }
+    """All arrays and tables of an inspection in one dataset; without the matrices where maps were not kept either."""
+    arrays = [inspection.outputs, inspection.norms, inspection.given]
+    if inspection.captured.weights is not None:
+        arrays += [inspection.attention, inspection.similarity, inspection.levels]
+    variables: dict[str, Any] = {str(array.name): array for array in arrays}
     for prefix, dim, table in (("token", "token", inspection.tokens), ("key", "key", inspection.key_tokens)):
         for column, meaning in COLUMNS.items():
             values = table[column].to_numpy()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headscope.findings import derived
 from headscope.measures.attention import correlation, to_categories
-from headscope.measures.focal import expected_unique
+from headscope.measures.focal import expected_unique, focal_at_every_tau
 from headscope.measures.relations import count_pairs
 from headscope.measures.similarity import BINS, first_high_bin
 from headscope.windows import CATEGORIES
@@ -63,6 +63,27 @@ def by_layer(inspection: Inspection, tau: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def by_threshold(inspection: Inspection, k: int) -> dict[str, Array]:
+    """What `by_head` says of the k-th kept layer's heads, at every τ at once: (19, H) each.
+
+    `focal` is the number of the focal token in `inspection.same`, -1 where a head has no high pair.
+    """
+    pairs, (given, even) = inspection.layer_pairs(k), focus(inspection, k)
+    counts = pair_counts(inspection, k)  # (H, level, distance, relation)
+    above = np.flip(np.flip(counts, 1).cumsum(1), 1)[:, 2:]  # (H, 19, distance, relation): bin 2 is the first at 0.05
+    high = np.moveaxis(above, 1, 0)
+    columns = {**_focus_columns(given, even), "likeness": likeness(inspection, k)}
+    shape = high.shape[:2]
+    found = {name: np.broadcast_to(values, shape) for name, values in columns.items()}
+    found |= _preferences(high, counts.sum(1))
+    token, share = focal_at_every_tau(pairs.bin, *inspection.places, inspection.same)
+    return found | {
+        "high_pairs": high.sum((-2, -1)),
+        "focal": token.numpy(),
+        "focal_share": share.masked_fill(token < 0, torch.nan).numpy(),
+    }
+
+
 def pair_counts(inspection: Inspection, k: int) -> Array:
     """The k-th kept layer's pairs by head, level bin, distance and relation."""
     first, second = inspection.places
@@ -75,8 +96,7 @@ def focus(inspection: Inspection, k: int) -> tuple[Array, Array]:
     """The mean weight given to each category, (H, C), and its base rate under even attention, (C,)."""
     captured = inspection.captured
     category, queries = torch.from_numpy(captured.keys.category), len(captured.queries)
-    given = torch.from_numpy(captured.weights[k]).double().sum(1)  # (H, Tk)
-    found = to_categories(given, category, len(CATEGORIES), queries)
+    found = to_categories(torch.from_numpy(captured.given[k]), category, len(CATEGORIES), queries)
     even = to_categories(torch.from_numpy(captured.even[k]), category, len(CATEGORIES), queries)
     return found.numpy(), even.numpy()
 
@@ -86,10 +106,18 @@ def likeness(inspection: Inspection, k: int) -> Array:
     captured, pairs = inspection.captured, inspection.layer_pairs(k)
     if captured.stack == "cross":  # A and S are over different tokens
         return np.full(captured.heads, np.nan)
-    weights = torch.from_numpy(captured.weights[k])
-    first, second = inspection.places
-    both = (weights[:, first, second] + weights[:, second, first]) / 2
-    return correlation(pairs.value, both).masked_fill(pairs.flat, torch.nan).numpy()
+    if captured.passed is not None:
+        return np.where(pairs.flat.numpy(), np.nan, captured.passed[k])
+    return likeness_to(pairs.value, captured.maps(k), inspection.places).masked_fill(pairs.flat, torch.nan).numpy()
+
+
+def likeness_to(
+    values: torch.Tensor, maps: NDArray[np.float32], places: tuple[torch.Tensor, torch.Tensor]
+) -> torch.Tensor:
+    """The correlation of the S of pairs, (H, P), with their attention both ways, out of (H, T, T)."""
+    weights = torch.from_numpy(maps)
+    first, second = places
+    return correlation(values, (weights[:, first, second] + weights[:, second, first]) / 2)
 
 
 def _focus_columns(given: Array, even: Array) -> dict[str, Any]:
@@ -100,7 +128,10 @@ def _focus_columns(given: Array, even: Array) -> dict[str, Any]:
 
 
 def _pair_columns(counts: Array, tau: float) -> dict[str, Array]:
-    high, every = derived.high_and_all(counts, tau)
+    return _preferences(*derived.high_and_all(counts, tau))
+
+
+def _preferences(high: Array, every: Array) -> dict[str, Array]:
     return {
         "distance": derived.distance_over_base(high, every),
         "sentence_preference": derived.sentence_preference(high, every),

@@ -20,13 +20,13 @@ def even_received(readable: Tensor | None, queries: int, keys: int) -> Tensor:
     return (allowed / allowed.sum(1, keepdim=True).clamp_min(1)).sum(0)
 
 
-def received(weights: Tensor, even: Tensor) -> Tensor:
-    """a: attention received over its even share, divided by its largest value: (H, Tq, Tk) to (H, Tk).
+def received(given: Tensor, even: Tensor) -> Tensor:
+    """a: attention received (the sum over queries) over its even share, divided by its largest value: (H, Tk).
 
-    >>> received(torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]), torch.tensor([1.0, 1.0], dtype=torch.float64)).tolist()
+    >>> received(torch.tensor([[1.5, 0.5]], dtype=torch.float64), torch.tensor([1.0, 1.0])).tolist()
     [[1.0, 0.3333333333333333]]
     """
-    share = weights.double().sum(1) / even
+    share = given / even
     return share / share.amax(1, keepdim=True)
 
 

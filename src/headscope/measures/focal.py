@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from headscope.measures.similarity import BINS
+
 FEW = 10  # with fewer high pairs than this the choice says little
 
 
@@ -35,6 +37,37 @@ def focal(high: Tensor, first: Tensor, second: Tensor, same: Tensor) -> tuple[Te
     holds = (same[first][None] == token[:, None]) | (same[second][None] == token[:, None])  # (H, P)
     share = (holds & high).sum(1).double() / count.clamp_min(1)
     return token, share
+
+
+def focal_at_every_tau(bin_: Tensor, first: Tensor, second: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for τ = 0.05, 0.10, … 0.95 at once, from the bins of the pairs, (H, P): (19, H) each.
+
+    Each id is counted by bin, and by bin again where both tokens of a pair are it; a threshold is a sum over bins.
+
+    >>> n = torch.tensor
+    >>> token, share = focal_at_every_tau(n([[20, 11, 0]]), n([0, 0, 1]), n([1, 2, 2]), n([0, 1, 2]))
+    >>> token[[8, 9, 10], 0].tolist(), share[9, 0].item()
+    ([0, 0, 0], 1.0)
+    """
+    heads, kinds, steps = len(bin_), int(same.max()) + 1 if len(same) else 0, BINS - 2
+    if not kinds or not bin_.shape[1]:
+        return torch.full((steps, heads), -1), torch.zeros(steps, heads, dtype=torch.float64)
+    one, other = same[first], same[second]  # (P,)
+    row = torch.arange(heads)[:, None] * BINS + bin_  # (H, P)
+
+    def counted(cell: Tensor) -> Tensor:
+        """How often each (head, bin, id) occurs, summed from the highest bin down: (H, 19, K)."""
+        times = torch.bincount(cell.flatten(), minlength=heads * BINS * kinds).view(heads, BINS, kinds)
+        return times.flip(1).cumsum(1).flip(1)[:, 2:]
+
+    twice = one == other
+    times = counted(row * kinds + one) + counted(row * kinds + other)
+    both = counted(row[:, twice] * kinds + one[twice])
+    number = times.sum(-1) // 2  # (H, 19): every pair was counted for both of its tokens
+    best = times.argmax(-1)  # the first of equals
+    holds = (times - both).gather(-1, best[..., None])[..., 0]
+    token = torch.where(number > 0, best, -1)
+    return token.T, (holds.double() / number.clamp_min(1)).T
 
 
 def by_first_place(ids: Tensor, counting: Tensor) -> Tensor:

@@ -67,6 +67,7 @@ class Model:
         stack: str | None = None,
         start: int = 0,
         layers: Collection[int] | None = None,
+        maps: bool = True,
         window: int | None = None,
         similarity: str = "dot",
         scale: str = "max",
@@ -77,11 +78,11 @@ class Model:
         """Run one text, or a pair of texts, or given token ids, and keep what every head made of it.
 
         A text longer than `window` tokens (128 unless said otherwise, or the model's longest where that is shorter) is
-        shown through a window that `start` (in tokens of the text) moves. `stack`
-        picks the encoder, decoder or cross-attention of a model with several; `layers` keeps only some layers, for
-        long windows. The other options are the method's choices: `similarity` "dot" or "cosine", `scale` of levels
-        "max" or "rank", what makes a pair `repeated`, "token" or "word", and whether `special` tokens take part.
-        `language` is for splitting sentences.
+        shown through a window that `start` (in tokens of the text) moves. `stack` picks the encoder, decoder or
+        cross-attention of a model with several. For long windows, `layers` keeps only some layers, and `maps=False`
+        no attention maps: they are made again, a layer at a time, when asked for. The other options are the method's
+        choices: `similarity` "dot" or "cosine", `scale` of levels "max" or "rank", what makes a pair `repeated`,
+        "token" or "word", and whether `special` tokens take part. `language` is for splitting sentences.
 
         >>> import headscope
         >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
@@ -94,7 +95,7 @@ class Model:
 
         window = self.default_window if window is None else window
         options = Options(window, similarity, scale, repeated, special, language)
-        return inspect(self, text, pair, options, stack=stack, start=start, layers=layers)
+        return inspect(self, text, pair, options, stack=stack, start=start, layers=layers, maps=maps)
 
 
 def _reserved_positions(network: nn.Module, positions: int) -> int:
