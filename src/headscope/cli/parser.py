@@ -16,6 +16,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headscope {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _inspect(commands)
+    _view(commands)
     _analyze(commands)
     _findings(commands)
     _figures(commands)
@@ -71,6 +72,35 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="format of the saved figures; may be given more than once (default: png)",
     )
     out.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+
+
+def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "view",
+        "look at a text or a run in the browser, or write the view as one file",
+        "Without a text a shipped passage is shown, and any text can be typed in the browser. The server listens on "
+        "this machine only; Ctrl-C ends it.",
+    )
+    parser.add_argument("what", nargs="?", metavar="TEXT|RUN", help="a text, a run's folder or a result.nc")
+    parser.add_argument("--file", help="read the text from this UTF-8 file")
+    parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
+    _model(parser)
+    parser.add_argument(
+        "--floor", nargs="+", default=[], metavar="RUN", help="with a run: runs of the same architecture untrained"
+    )
+    where = parser.add_argument_group("where")
+    where.add_argument("--html", metavar="FILE", help="write one self-contained page instead of starting a server")
+    where.add_argument("--port", type=int, default=0, help="of the server (default: a free one)")
+    where.add_argument("--no-open", action="store_true", help="print the address, open no browser")
+    look = parser.add_argument_group("where to look")
+    look.add_argument("--layer", type=int, help="the layer to begin with, from 0")
+    look.add_argument("--head", type=int, help="the head to begin with, from 0")
+    look.add_argument("--layers", metavar="LIST", help="keep only these layers of the text, for example 0,5,10-11")
+    look.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
+    look.add_argument("--window", type=int, help="tokens in the window (default 128, or what the model takes)")
+    look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
+    _choices(parser)
 
 
 def _choices(parser: argparse.ArgumentParser) -> None:

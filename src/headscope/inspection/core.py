@@ -386,6 +386,18 @@ class Inspection:
         """The options by name."""
         return asdict(self.options)
 
+    def show(self, layer: int | None = None, head: int | None = None, *, tau: float = 0.5) -> Any:
+        """Look at it in a notebook: text, matrices and all heads, linked. Needs no network."""
+        from headscope.view import show_inspection
+
+        return show_inspection(self, layer, head, tau)
+
+    def view_html(self, out: str | Path, layer: int | None = None, head: int | None = None) -> Path:
+        """Write the same view as one HTML file that works from disk and asks nobody for anything."""
+        from headscope.view import save_inspection
+
+        return save_inspection(self, out, layer, head)
+
     def plot_similarity(self, layer: int, head: int, *, theta: float = 0.3) -> Picture:
         """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked."""
         from headscope.figures.matrix import similarity_figure

@@ -171,3 +171,12 @@ def _different_focal(layers: pd.DataFrame) -> str:
         f"{first.focal_unique:.0f}, the last {last.focal_unique:.0f}; heads that each picked a token of the text at "
         f"random would have about {last.focal_expected:.0f}."
     )
+
+
+def telling_head(seen: Inspection, layer: int | None = None) -> tuple[int, int]:
+    """The head of a layer, the last one unless named, that gathers most of its pairs round one token."""
+    heads = seen.summary()
+    own = heads[heads.layer == (heads.layer.max() if layer is None else layer)]
+    told = own[own.high_pairs >= FEW]
+    order = (told if len(told) else own).sort_values("focal_share", ascending=False, kind="stable")
+    return int(order.layer.iloc[0]), int(order["head"].iloc[0])

@@ -113,7 +113,7 @@ def draw_all(
         names.insert(1, ONE_HEAD.name)  # after the findings
     for name in names:
         if name == ONE_HEAD.name:
-            drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result, tau), _checked(model, result)), tell))
+            drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result, tau), checked(model, result)), tell))
             continue
         entry = FIGURES[name]
         options = {} if tau is None or name in ("mean-matrices", "threshold-choice", "sensitivity") else {"tau": tau}
@@ -134,7 +134,8 @@ def _try(entry: Entry, make: Callable[[], Picture], tell: Callable[[str], None] 
         return Drawn(entry, None, str(error))
 
 
-def _checked(model: Model | None, result: Result) -> Model:
+def checked(model: Model | None, result: Result) -> Model:
+    """The model, if it is the one that was analysed."""
     from headscope.runs.fingerprint import model_fingerprint
 
     if model is None:

@@ -199,6 +199,12 @@ class Result:
 
         return draw(self, name, **options)
 
+    def show(self, *, floors: Sequence[Result] = ()) -> Any:
+        """Look at it in a notebook: findings at every threshold, the atlas of heads, curves and texts of each."""
+        from headscope.view import show_result
+
+        return show_result(self, floors)
+
     def tau(self, tau: float | None) -> float:
         """τ as asked for, or the run's own."""
         return float(self.settings["tau"] if tau is None else tau)

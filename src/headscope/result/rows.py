@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,41 @@ OF_PAIRS = ("distance", "sentence_share", "repetition_share", "focal_share")  # 
 
 def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: bool) -> pd.DataFrame:
     """The k texts with the highest (or lowest) score of one head; of scores of pairs, only texts with ten of them."""
+    return examples_of_layer(result, layer, [head], [score], k, lowest)[head, score]
+
+
+def examples_of_layer(
+    result: Result, layer: int, heads: Sequence[int], scores: Sequence[str], k: int, lowest: bool = False
+) -> dict[tuple[int, str], pd.DataFrame]:
+    """The same for several heads of a layer and several scores, from one reading of the tables."""
+    for head, score in product(heads, scores):
+        _check(result, layer, head, score, k)
+    paths = [result.file.parent / name for name in (HEADS, TEXTS)]
+    if not all(path.exists() for path in paths):
+        raise HeadscopeError("the run kept no rows per text", "run the analysis with --per-text")
     import pyarrow.dataset as ds
 
+    field = ds.field
+    wanted = (field("layer") == layer) & (field("stack") == result.name) & field("head").isin(list(heads))
+    table = ds.dataset(paths[0]).to_table(filter=wanted).to_pandas()
+    best = {}
+    for head, own in table.groupby("head"):
+        for score in scores:
+            told = own[own["high_pairs"] >= FEW] if score in OF_PAIRS else own
+            told = told[told[score].notna()]
+            best[int(head), score] = told.sort_values(score, ascending=lowest, kind="stable").head(k)
+    numbers = sorted({int(number) for rows in best.values() for number in rows["text"]})
+    texts = ds.dataset(paths[1]).to_table(filter=field("text").isin(numbers)).to_pandas()
+    found = {}
+    for head, score in product(heads, scores):
+        rows = best.get((head, score), table.head(0))
+        columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window", "content"])
+        merged = rows.merge(texts, on="text", how="left", validate="one_to_one")
+        found[head, score] = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
+    return found
+
+
+def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
     if score not in SCORES:
         raise HeadscopeError(f"there is no score {score!r}", f"use one of {', '.join(SCORES)}")
     if k < 1:
@@ -37,21 +72,6 @@ def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: 
             f"there is no head {head} in layer {layer}",
             f"layers are {data['layer'].values[0]} to {data['layer'].values[-1]}, heads 0 to {data.sizes['head'] - 1}",
         )
-    heads, texts = (result.file.parent / name for name in (HEADS, TEXTS))
-    if not heads.exists() or not texts.exists():
-        raise HeadscopeError("the run kept no rows per text", "run the analysis with --per-text")
-    field = ds.field
-    wanted = (field("layer") == layer) & (field("head") == head) & (field("stack") == result.name)
-    table = ds.dataset(heads).to_table(filter=wanted).to_pandas()
-    if score in OF_PAIRS:
-        table = table[table["high_pairs"] >= FEW]
-    table = table[table[score].notna()]
-    best = table.sort_values(score, ascending=lowest, kind="stable").head(k)
-    rows = ds.dataset(texts).to_table(filter=field("text").isin(best["text"].tolist())).to_pandas()
-    columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window", "content"])
-    merged = best.merge(rows, on="text", how="left", validate="one_to_one")
-    found: pd.DataFrame = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
-    return found
 
 
 def join_tables(parts: list[Path], target: Path) -> None:

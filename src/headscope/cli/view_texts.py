@@ -1,0 +1,150 @@
+"""headscope view: the viewer in the browser, or as one file."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.cli import show
+from headscope.cli.analyze_texts import parse_layers
+from headscope.errors import HeadscopeError
+from headscope.texts import check_text, passages, read_text
+
+if TYPE_CHECKING:
+    from headscope.models.model import Model
+    from headscope.view.desk import Desk
+
+OPTIONS = ("stack", "start", "window", "similarity", "scale", "repeated", "special", "language")
+FIRST = "news-4"  # the passage that is shown where no text is given
+
+
+def run_view(args: Namespace) -> None:
+    """Put a text or a run on a desk, then serve it or write it."""
+    if args.port and args.html:
+        raise HeadscopeError("--port is of the server, --html starts none", "leave out one of them")
+    if not 0 <= args.port <= 65535:
+        raise HeadscopeError(f"--port {args.port}", "use a number from 1 to 65535, or leave it out")
+    if args.html and Path(args.html).suffix.lower() not in (".html", ".htm"):
+        raise HeadscopeError(f"--html {args.html!r} is not named like a web page", "end the name in .html")
+    run = _run(args)
+    desk = _desk_of_run(args, run) if run else _desk_of_text(args)
+    if args.html:
+        _write(desk, args.html)
+    else:
+        _serve(desk, args)
+
+
+def _run(args: Namespace) -> Path | None:
+    """The run that is meant, where what was given is one."""
+    if args.what is None:
+        return None
+    path = Path(args.what)
+    try:
+        there = path.exists()
+    except (OSError, ValueError):  # a text may be no possible name of a file
+        there = False
+    if there and (path.is_dir() or path.suffix == ".nc"):
+        if args.file is not None:
+            raise HeadscopeError("there are a run and a text", "give one of them")
+        return path
+    if not there and path.suffix == ".nc":
+        raise HeadscopeError(f"there is no file {args.what!r}", "check the path")
+    if there:
+        raise HeadscopeError(f"{args.what!r} is a file", f"read the text in it with --file {args.what}")
+    return None
+
+
+def _desk_of_text(args: Namespace) -> Desk:
+    if args.floor:
+        raise HeadscopeError("--floor goes with a run", "name the run too, or leave it out")
+    if args.file is not None and args.what is not None:
+        raise HeadscopeError("there are two texts, one given and one in --file", "give one of them")
+    text = args.what
+    if args.file is not None:
+        text = read_text(args.file)
+    elif text is None:
+        text = next(passage["text"] for passage in passages() if passage["id"] == FIRST)
+    check_text(text)  # before the seconds it takes to import torch and load a model
+    from headscope.measures.attention import check_theta
+    from headscope.measures.similarity import first_high_bin
+    from headscope.view import first_look
+    from headscope.view.desk import Desk
+
+    check_theta(args.theta)
+    step = first_high_bin(args.tau) - 1
+    defaults = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    if args.layers:
+        defaults["layers"] = parse_layers(args.layers)
+    desk = Desk(_loader(args), defaults=defaults)
+    with show.working("loading the model"):
+        desk.model  # noqa: B018 - so that what is wrong with it is said now
+    desk.inspect(text)
+    desk.state |= {"tau": step, "theta": args.theta} | first_look(desk.texts()[-1], args.layer, args.head)
+    return desk
+
+
+def _desk_of_run(args: Namespace, path: Path) -> Desk:
+    from headscope.cli.show_findings import opened
+    from headscope.models.source import EMBEDDED
+    from headscope.report.core import checked
+    from headscope.view.corpus import Corpus
+    from headscope.view.desk import Desk
+
+    args.run = str(path)
+    result, floors = opened(args)
+    state: dict[str, Any] = {"page": "run"}
+    if args.layer is not None:
+        state |= {"runLayer": args.layer, "runHead": args.head or 0}
+    readable = args.model is not None or result.model["name"] == EMBEDDED
+    load = _loader(args)
+    # Texts of the run can be looked at only through the model that was analysed.
+    return Desk((lambda: checked(load(), result)) if readable else None, Corpus(result, floors), state=state)
+
+
+def _loader(args: Namespace) -> Callable[[], Model]:
+    def load() -> Model:
+        import headscope
+
+        return headscope.load(args.model, device=args.device, dtype=args.dtype, revision=args.revision)
+
+    return load
+
+
+def _write(desk: Desk, out: str) -> None:
+    from headscope.view.single import write_html
+
+    err = show.console(stderr=True)
+    if err.is_terminal:
+        with err.status("writing the view") as status:
+            file = write_html(desk, out, tell=lambda done, of: status.update(f"writing the view: {done} of {of}"))
+    else:
+        file = write_html(desk, out)
+    show.paragraph(f"The view is {file} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser, or send it on.")
+
+
+def _serve(desk: Desk, args: Namespace) -> None:
+    from headscope.view.server import Server
+
+    server = Server(desk, args.port)
+    print(f"headscope is at {server.address}", flush=True)
+    print("It answers on this machine only, to those who have the address. Ctrl-C ends it.", flush=True)
+    if desk.corpus is not None:
+        threading.Thread(target=_prepare, args=(desk,), daemon=True).start()
+    if not args.no_open:
+        threading.Timer(0.5, webbrowser.open, [server.address]).start()
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        print("headscope: the viewer is closed", flush=True)
+
+
+def _prepare(desk: Desk) -> None:
+    """Work out a run's findings while the browser opens; what goes wrong is said to whoever asks."""
+    try:
+        desk.run.prepare()
+    except HeadscopeError as error:
+        print(f"headscope: {error}", flush=True)

@@ -1,0 +1,68 @@
+"""The viewer: one page, written once, shown by a local server, in a single file and in notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headscope.errors import HeadscopeError
+
+if TYPE_CHECKING:
+    from headscope.inspection import Inspection
+    from headscope.result import Result
+    from headscope.view.desk import Desk
+
+
+def show_inspection(seen: Inspection, layer: int | None, head: int | None, tau: float) -> Any:
+    """An inspection as a notebook's widget."""
+    from headscope.measures.similarity import first_high_bin
+
+    desk = _with(seen, layer, head)
+    desk.state["tau"] = first_high_bin(tau) - 1
+    return _viewer(desk)
+
+
+def save_inspection(seen: Inspection, out: str | Path, layer: int | None, head: int | None) -> Path:
+    """An inspection as one HTML file."""
+    from headscope.view.single import write_html
+
+    return write_html(_with(seen, layer, head), out)
+
+
+def show_result(result: Result, floors: Sequence[Result]) -> Any:
+    """A result as a notebook's widget."""
+    from headscope.view.corpus import Corpus
+    from headscope.view.desk import Desk
+
+    return _viewer(Desk(corpus=Corpus(result, list(floors))))
+
+
+def _with(seen: Inspection, layer: int | None, head: int | None) -> Desk:
+    from headscope.view.desk import Desk
+
+    desk = Desk()
+    desk.add(seen)
+    desk.state |= first_look(seen, layer, head)
+    return desk
+
+
+def first_look(seen: Inspection, layer: int | None, head: int | None) -> dict[str, Any]:
+    """Where the view begins: at the head that is named, or at one that gathers round a token."""
+    from headscope.inspection.words import telling_head
+
+    if layer is None or head is None:
+        layer, found = telling_head(seen, layer)
+        head = found if head is None else head
+    seen.check_head(layer, head)
+    return {"layer": layer, "head": head}
+
+
+def _viewer(desk: Desk) -> Any:
+    try:
+        from headscope.view.widget import Viewer
+    except ImportError as error:
+        raise HeadscopeError(
+            f"a notebook's view needs anywidget, which cannot be imported: {error}", "pip install anywidget"
+        ) from error
+    return Viewer(desk)

@@ -1,0 +1,166 @@
+"""What the page asks of one text: its tokens as JSON, matrices as binary, each computed when it is asked for.
+
+Binary answers are in the safetensors format: names, types and shapes in front, then the numbers as they are, so that
+the page holds the very numbers of the inspection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from headscope.inspection import Inspection
+from headscope.inspection.summary import by_threshold
+from headscope.measures.relations import RELATIONS
+from headscope.measures.similarity import bins as bins_of
+from headscope.measures.similarity import levels
+from headscope.windows import CATEGORIES, Window
+
+THUMB = 40  # a thumbnail's side in cells, at most
+ALL_AT_ONCE = 256  # tokens: beyond this no more than one layer's matrices are held at a time
+THRESHOLDS = [k / 20 for k in range(1, 20)]
+# The scores of heads, as people read them, and what each is without any effect.
+SCORES: dict[str, tuple[str, float | None, str]] = {
+    "stop_focus": ("separator focus", 1.0, "attention to the ends of sentences, over an even spread"),
+    "end_focus": ("closing-token focus", 1.0, "attention to closing special tokens, over an even spread"),
+    "distance": ("distance", 1.0, "mean distance of similar pairs, over that of all pairs"),
+    "sentence_preference": (
+        "sentence preference",
+        1.0,
+        "how much likelier two words of one sentence are to be similar, at equal distance",
+    ),
+    "repetition_preference": (
+        "repetition",
+        1.0,
+        "how much likelier a repeated token is to be similar to itself, at equal distance",
+    ),
+    "focal_share": ("focal share", None, "share of similar pairs that contain the focal token"),
+    "likeness": ("likeness to attention", 0.0, "correlation of similarity with attention"),
+    "high_pairs": ("similar pairs", None, "number of pairs whose level is at least τ"),
+}
+
+
+def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Arrays by name as one block of bytes.
+
+    >>> len(pack({"a": np.zeros(2, np.float32)})) % 8
+    0
+    """
+    return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+
+def header(seen: Inspection) -> dict[str, Any]:
+    """Everything about a text that is the same for all heads, small enough for JSON."""
+    window = seen.window
+    keys = None if seen.captured.keys is window else _tokens(seen.captured.keys)
+    return {
+        "model": seen.model,
+        "stack": seen.stack,
+        "shown": seen.shown,
+        "layers": list(seen.captured.layers),
+        "heads": seen.captured.heads,
+        "options": seen.settings(),
+        "texts": list(window.texts),
+        "first": window.first,
+        "total": window.total,
+        "tokens": _tokens(window) | {"counting": seen.counting.tolist(), "same": seen.same.tolist()},
+        "keys": keys,
+        "same_labels": seen.same_labels,
+        "scores": [
+            {"name": name, "label": label, "base": base, "meaning": meaning}
+            for name, (label, base, meaning) in SCORES.items()
+        ],
+        "relations": list(RELATIONS),
+        "maps_kept": seen.captured.weights is not None,
+    }
+
+
+def _tokens(window: Window) -> dict[str, Any]:
+    return {
+        "label": list(window.labels),
+        "category": [CATEGORIES[c] for c in window.category],
+        "sentence": window.sentence.tolist(),
+        "word": window.word.tolist(),
+        "part": window.part.tolist(),
+        "start": window.span[:, 0].tolist(),
+        "end": window.span[:, 1].tolist(),
+        "unknown": window.unknown.tolist(),
+    }
+
+
+def pairs(seen: Inspection) -> bytes:
+    """The relation of every pair i < j of tokens that count, row by row: (P,)."""
+    return pack({"relation": seen.relations.numpy().astype(np.uint8)})
+
+
+def layer(seen: Inspection, number: int) -> bytes:
+    """A layer's row of the atlas: a thumbnail of each head, and its scores at every τ."""
+    k, _ = seen.check_head(number, 0)
+    found = by_threshold(seen, k)
+    return pack(
+        {
+            "thumbs": thumbnails(seen, k),  # (H, n, n)
+            "scores": np.stack([found[name].astype(np.float64) for name in SCORES]),  # (scores, 19, H)
+            "focal": found["focal"].astype(np.int32),  # (19, H)
+        }
+    )
+
+
+def thumbnails(seen: Inspection, k: int) -> NDArray[np.uint8]:
+    """The levels of each head's pairs, the largest of every small square of the matrix: (H, n, n).
+
+    0 stands for no pair, 1 for a level of zero or less, 255 for the largest.
+    """
+    level = seen.layer_pairs(k).level.numpy()  # (H, P)
+    first, second = (places.numpy() for places in seen.places)
+    begin = int(first[0]) if len(first) else 0
+    size = int(second[-1]) - begin + 1 if len(second) else 1
+    side = min(size, THUMB)
+    cuts = np.arange(side) * size // side  # where each small square begins
+    found = np.zeros((len(level), side, side), np.uint8)
+    for h, row in enumerate(level):
+        full = np.zeros((size, size), np.uint8)
+        shade = np.where(np.isnan(row), 0, 1 + np.round(254 * np.clip(row, 0, 1)))
+        full[first - begin, second - begin] = full[second - begin, first - begin] = shade
+        found[h] = np.maximum.reduceat(np.maximum.reduceat(full, cuts, axis=0), cuts, axis=1)
+    return found
+
+
+def head(seen: Inspection, number: int, h: int) -> bytes:
+    """One head: S of every two tokens i < j row by row, bins of the pairs, norms, attention received.
+
+    Levels are S over the largest S of a pair, which the page divides itself; ranks it is given.
+    """
+    k, _ = seen.check_head(number, h)
+    matrix = seen.similarity_matrix(number, h)  # (T, T)
+    upper = np.triu_indices(len(matrix), 1)
+    level, bins, flat = _levels(seen, k, h, matrix)
+    arrays = {
+        "similarity": matrix[upper],
+        "bin": bins.astype(np.uint8),
+        "norms": np.linalg.norm(seen.captured.outputs[k, h], axis=-1),
+        "received": seen.received(number, h).values,
+        "received_text": seen.received(number, h, text_only=True).values,
+        "flat": np.array([flat], np.uint8),
+    }
+    if seen.options.scale == "rank":
+        arrays["level"] = level
+    return pack(arrays)
+
+
+def _levels(seen: Inspection, k: int, h: int, matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool]:
+    """Level and bin of one head's pairs, and whether it is flat; of a long window without those of the whole layer."""
+    if len(matrix) <= ALL_AT_ONCE:
+        layer_ = seen.layer_pairs(k)
+        return layer_.level[h].numpy(), layer_.bin[h].numpy(), bool(layer_.flat[h])
+    level, flat = levels(torch.from_numpy(matrix)[seen.places][None], seen.options.scale)
+    return level[0].numpy(), bins_of(level)[0].numpy(), bool(flat[0])
+
+
+def attention(seen: Inspection, number: int, h: int) -> bytes:
+    """One head's attention map, (Tq, Tk)."""
+    return pack({"attention": seen.attention_map(number, h)})

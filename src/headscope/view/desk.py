@@ -1,0 +1,244 @@
+"""The desk: answers whatever the page asks, wherever the page lives.
+
+The page asks by path ("texts/1f0c…/heads/11/3"). The server passes such paths on from HTTP, the notebook widget from
+messages, and the single file holds the answers to all of them beforehand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import headscope
+from headscope.errors import HeadscopeError
+from headscope.inspection import Inspection
+from headscope.models.model import Model
+from headscope.result.rows import SCORES
+from headscope.view import arrays
+from headscope.view.corpus import Corpus
+from headscope.windows.text import in_a_line
+
+KEPT = 512_000_000  # bytes of inspections kept in memory
+MOST_TEXTS = 64
+Answer = dict[str, Any] | list[Any] | bytes
+
+
+class Gone(HeadscopeError):  # noqa: N818 - it says what is the matter
+    """A text that is not there, or not any more: the page sends it again."""
+
+
+@dataclass
+class Seen:
+    """An inspected text. Its tables are made on demand, by one thread at a time."""
+
+    inspection: Inspection
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it holds, the tables of one layer among them."""
+        captured = self.inspection.captured
+        maps = 0 if captured.weights is None else captured.weights.nbytes
+        return int(captured.outputs.nbytes + maps + 12 * captured.heads * len(captured.queries) ** 2)
+
+
+class Desk:
+    """One model, the texts it has read lately, and a result: any of them may be missing."""
+
+    def __init__(
+        self,
+        load: Callable[[], Model] | None = None,
+        corpus: Corpus | None = None,
+        *,
+        defaults: dict[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self._load, self.corpus = load, corpus
+        self.defaults, self.state = defaults or {}, state or {}
+        self._model: Model | None = None
+        self._texts: OrderedDict[str, Seen] = OrderedDict()
+        self._running, self._keeping = Lock(), Lock()
+
+    # ------------------------------------------------------------------ texts
+
+    @property
+    def model(self) -> Model:
+        """The model, loaded when first needed."""
+        if self._load is None:
+            raise HeadscopeError("there is no model to read texts with", "start the viewer with --model")
+        if self._model is None:
+            self._model = self._load()
+        return self._model
+
+    def inspect(self, text: str, **options: Any) -> dict[str, Any]:
+        """Read a text and keep it; returns what the page shows first."""
+        asked = {**self.defaults, **{name: value for name, value in options.items() if value is not None}}
+        with self._running:  # the tap is of one text at a time, and so is the processor
+            model = self.model
+            asked["window"] = min(asked.get("window") or model.default_window, model.max_length)
+            name = text_id(text, asked)
+            if name not in self._texts:
+                maps = asked["window"] <= arrays.ALL_AT_ONCE
+                self._keep(name, Seen(model.inspect(text, maps=maps, **asked)))
+        return self.text(name)
+
+    def add(self, seen: Inspection) -> str:
+        """Keep a text that was inspected already; returns its name."""
+        name = text_id("\x00".join(seen.window.texts), asdict(seen.options) | {"shown": seen.shown})
+        self._keep(name, Seen(seen))
+        return name
+
+    def texts(self) -> list[Inspection]:
+        """The texts in memory, the latest last."""
+        return [each.inspection for each in self._texts.values()]
+
+    @property
+    def can_inspect(self) -> bool:
+        """Whether there is a model to read new texts with."""
+        return self._load is not None
+
+    def _keep(self, name: str, seen: Seen) -> None:
+        with self._keeping:
+            self._texts[name] = seen
+            while len(self._texts) > MOST_TEXTS or (
+                len(self._texts) > 1 and sum(each.size for each in self._texts.values()) > KEPT
+            ):
+                self._texts.popitem(last=False)
+
+    def _seen(self, name: str) -> Seen:
+        with self._keeping:
+            if name not in self._texts:
+                raise Gone("the text is not in memory any more", "send it again")
+            self._texts.move_to_end(name)
+            return self._texts[name]
+
+    # ------------------------------------------------------------------ answers
+
+    def about(self) -> dict[str, Any]:
+        """What there is to look at, and what can be asked."""
+        model = self._model
+        told: dict[str, Any] = {
+            "version": headscope.__version__,
+            "can_inspect": self.can_inspect,
+            "texts": list(self._texts),
+            "run": self.corpus is not None,
+            "defaults": self.defaults,
+            "state": self.state,
+            "limits": {"text": 100_000, "all_at_once": arrays.ALL_AT_ONCE},
+        }
+        if model is not None:
+            told["model"] = {
+                "name": in_a_line(model.name),
+                "stacks": list(model.stacks),
+                "window": model.default_window,
+                "longest": min(model.max_length, 1_000_000),
+            }
+        return told
+
+    def text(self, name: str) -> dict[str, Any]:
+        """A text's tokens and everything else that is the same for all heads."""
+        seen = self._seen(name)
+        with seen.lock:
+            return {"id": name} | arrays.header(seen.inspection)
+
+    def of_text(self, name: str, what: Callable[..., bytes], *places: int) -> bytes:
+        """A binary answer about a text."""
+        seen = self._seen(name)
+        with seen.lock:
+            return what(seen.inspection, *places)
+
+    def of_attention(self, name: str, layer: int, head: int) -> bytes:
+        """A head's attention map; where maps were not kept the model is run again, in its turn."""
+        seen = self._seen(name)
+        if seen.inspection.captured.weights is not None:
+            return self.of_text(name, arrays.attention, layer, head)
+        with self._running, seen.lock:
+            return arrays.attention(seen.inspection, layer, head)
+
+    def save_text(self, name: str, file: Path) -> Path:
+        """Write a text's whole inspection as netCDF."""
+        seen = self._seen(name)
+        with seen.lock:
+            return seen.inspection.save(file)
+
+    @property
+    def run(self) -> Corpus:
+        """The result, where there is one."""
+        if self.corpus is None:
+            raise Gone("there is no result to show", "start the viewer with a run")
+        return self.corpus
+
+    def answer(self, path: str) -> Answer:
+        """The answer to a path.
+
+        >>> Desk().answer("about")["run"]
+        False
+        """
+        for pattern, reply in _ROUTES:
+            found = re.fullmatch(pattern, path)
+            if found:
+                return reply(self, *(int(each) if each.isdecimal() else each for each in found.groups()))
+        raise Gone(f"there is nothing at {path[:80]!r}", "ask for one of the page's own paths")
+
+    def paths(self) -> Iterator[str]:
+        """Every path that has an answer now: what a single file must hold."""
+        yield "about"
+        for name, seen in self._texts.items():
+            text = f"texts/{name}"
+            yield from (text, f"{text}/pairs")
+            for layer in seen.inspection.captured.layers:
+                yield f"{text}/layers/{layer}"
+                for head in range(seen.inspection.captured.heads):
+                    yield from (f"{text}/heads/{layer}/{head}", f"{text}/heads/{layer}/{head}/attention")
+        if self.corpus is not None:
+            yield from self._paths_of_run(self.corpus)
+
+    @staticmethod
+    def _paths_of_run(corpus: Corpus) -> Iterator[str]:
+        about = corpus.about
+        yield "run"
+        heads = [(layer, head) for layer in about["layers"] for head in range(about["heads"])]
+        for threshold in about["thresholds"]:
+            step = round(threshold * 20)
+            yield f"run/atlas/{step}"
+            yield from (f"run/heads/{layer}/{head}/{step}" for layer, head in heads)
+        if not about["rows"]:
+            return
+        shown_by = {score["examples"] for score in about["scores"] if score["examples"] in SCORES}
+        for layer, head in heads:
+            yield from (f"run/heads/{layer}/{head}/examples/{score}" for score in sorted(shown_by))
+
+
+def text_id(text: str, options: dict[str, Any]) -> str:
+    """A name for a text and the options it was read with: the same whenever it is read again.
+
+    >>> text_id("A cat.", {"window": 128})[:5]
+    'td6d9'
+    """
+    told = json.dumps([text, sorted((k, v) for k, v in options.items() if v is not None)], ensure_ascii=False)
+    return "t" + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+_TEXT, _NUMBER = r"texts/(t[0-9a-f]{20})", r"(\d{1,4})"
+_ROUTES: list[tuple[str, Callable[..., Answer]]] = [
+    ("about", Desk.about),
+    (_TEXT, Desk.text),
+    (f"{_TEXT}/pairs", lambda desk, name: desk.of_text(name, arrays.pairs)),
+    (f"{_TEXT}/layers/{_NUMBER}", lambda desk, name, layer: desk.of_text(name, arrays.layer, layer)),
+    (f"{_TEXT}/heads/{_NUMBER}/{_NUMBER}", lambda desk, name, *place: desk.of_text(name, arrays.head, *place)),
+    (f"{_TEXT}/heads/{_NUMBER}/{_NUMBER}/attention", Desk.of_attention),
+    ("run", lambda desk: desk.run.about),
+    (f"run/atlas/{_NUMBER}", lambda desk, step: desk.run.atlas(step)),
+    (f"run/heads/{_NUMBER}/{_NUMBER}/{_NUMBER}", lambda desk, *place: desk.run.curves(*place)),
+    (
+        f"run/heads/{_NUMBER}/{_NUMBER}/examples/([a-z_]{{1,40}})",
+        lambda desk, layer, head, score: desk.run.examples(layer, head, score),
+    ),
+]

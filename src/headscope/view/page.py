@@ -1,0 +1,100 @@
+"""The page: one module joined from small files, and the HTML around it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import resources
+
+from headscope.view.desk import Answer
+
+ENTRY = "main.js"
+IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z]+\.js)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def module() -> str:
+    """The viewer as one ES module: its files one after the other, each after those that it imports.
+
+    They share one scope, so no two files may use a name at their top level; a browser refuses the module if they do.
+
+    >>> "import {" in module(), len(module().encode()) < 150_000
+    (False, True)
+    """
+    folder = resources.files("headscope.view") / "web"
+    joined: dict[str, str] = {}
+
+    def join(name: str, above: tuple[str, ...]) -> None:
+        if name in joined:
+            return
+        if name in above:
+            raise ValueError(f"files import each other in a circle: {' → '.join([*above, name])}")
+        source = (folder / name).read_text(encoding="utf-8")
+        for needed in IMPORT.findall(source):
+            join(needed, (*above, name))
+        joined[name] = EXPORT.sub("", IMPORT.sub("", source))
+
+    join(ENTRY, ())
+    return "\n".join(f"// {name}\n{source}" for name, source in joined.items())
+
+
+SHELL = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">{policy}
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>html, body {{ margin: 0; height: 100% }}</style>
+</head>
+<body>
+<noscript>headscope needs JavaScript.</noscript>
+<div id="headscope"{data}></div>
+{script}
+</body>
+</html>
+"""
+
+
+def served_page(token: str) -> str:
+    """The page that the server shows."""
+    address = html.escape(f"headscope.js?token={token}", quote=True)
+    data = f' data-token="{html.escape(token, quote=True)}"'
+    script = f'<script type="module" src="{address}"></script>'
+    return SHELL.format(policy="", title="headscope", data=data, script=script)
+
+
+def single_page(answers: Iterable[tuple[str, Answer]], title: str) -> str:
+    """The page with every answer in it, which asks nobody for anything.
+
+    Answers are compressed and kept by path, so that each is unpacked only when it is looked at.
+    """
+    held = []
+    for path, answer in answers:
+        raw = answer if isinstance(answer, bytes) else json.dumps(answer, ensure_ascii=False).encode()
+        kind = "b" if isinstance(answer, bytes) else "j"
+        packed = base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode()
+        held.append(f'<script type="application/octet-stream" data-path="{path}" data-kind="{kind}">{packed}</script>')
+    script = module()
+    if "</script" in script.lower():
+        raise ValueError("the module holds the end of a script, which would cut it short")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return SHELL.format(
+        policy=f'\n<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        title=html.escape(title),
+        data=' data-single="1"',
+        script="\n".join([*held, f'<script type="module">{script}</script>']),
+    )

@@ -1,0 +1,55 @@
+"""The viewer as one file that works from disk: every answer is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from headscope.errors import HeadscopeError, writing
+from headscope.result.merge import partial_name
+from headscope.view.desk import Answer, Desk
+from headscope.view.page import single_page
+from headscope.windows.text import in_a_line
+
+LARGEST = 300_000_000  # bytes of matrices in one file
+
+
+def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] | None = None) -> Path:
+    """Write everything on the desk as one HTML file; `tell` hears how many answers are done, of how many."""
+    target = Path(out)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
+    for seen in desk.texts():
+        captured = seen.captured
+        size = len(captured.layers) * captured.heads * 7 * len(captured.queries) ** 2  # S by half, A, and bins
+        if size > LARGEST:
+            raise HeadscopeError(
+                f"{len(captured.layers)} layers × {captured.heads} heads of {len(captured.queries)} tokens are "
+                f"{size / 1e6:,.0f} MB of matrices, too much for one file",
+                "take a shorter --window, or fewer layers with --layers",
+            )
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    paths = list(desk.paths())
+
+    def answers() -> Iterator[tuple[str, Answer]]:
+        for number, path in enumerate(paths):
+            if tell:
+                tell(number, len(paths))
+            answer = desk.answer(path)
+            if path == "about" and isinstance(answer, dict):
+                answer = answer | {"can_inspect": False}
+            yield path, answer
+
+    page = single_page(answers(), f"headscope: {_title(desk)}")
+    with writing(target):
+        beside = partial_name(target)
+        beside.write_text(page, encoding="utf-8")
+        beside.replace(target)
+    return target
+
+
+def _title(desk: Desk) -> str:
+    if desk.corpus is not None:
+        return in_a_line(str(desk.corpus.result.model["name"]))
+    return next((in_a_line(seen.window.texts[0][:60]) for seen in desk.texts() if seen.window.texts), "a view")

@@ -1,0 +1,157 @@
+// The atlas: every head of every layer as a small picture, in its place or in the order of a score.
+
+import { html, refill, shown } from "./dom.js";
+import { palette, signed } from "./colours.js";
+
+/** @typedef {import("./head.js").Score} Score */
+
+/**
+ * One head in the atlas.
+ * @typedef {{layer: number, head: number, score: number, title: string, paint: (canvas: HTMLCanvasElement, theme: "light" | "dark") => void}} Tile
+ */
+
+/**
+ * A thumbnail of levels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {Uint8Array} levels
+ * @param {number} side
+ * @param {"light" | "dark"} theme
+ */
+export function paintThumbnail(canvas, levels, side, theme) {
+  const colours = palette(theme, "similarity");
+  const image = new ImageData(side, side);
+  const blank = theme === "light" ? 240 : 30;
+  for (let at = 0; at < side * side; at++) {
+    const k = levels[at] ? 3 * Math.round(255 * signed((levels[at] - 1) / 254)) : -1;
+    for (let c = 0; c < 3; c++) image.data[4 * at + c] = k < 0 ? blank : colours[k + c];
+    image.data[4 * at + 3] = 255;
+  }
+  [canvas.width, canvas.height] = [side, side];
+  canvas.getContext("2d")?.putImageData(image, 0, 0);
+}
+
+/**
+ * @param {{layers: number[], heads: number, label: string, onpick: (layer: number, head: number) => void}} spec
+ */
+export function atlasView({ layers, heads, label, onpick }) {
+  const grid = html("div", { class: "atlas", role: "grid", "aria-label": label });
+  /** @type {Map<string, {button: HTMLButtonElement, canvas: HTMLCanvasElement, caption: HTMLElement, bar: HTMLElement}>} */
+  const tiles = new Map();
+  for (const layer of layers) {
+    for (let head = 0; head < heads; head++) {
+      const canvas = html("canvas", { "aria-hidden": "true", width: 1, height: 1 });
+      const caption = html("span", { class: "caption" });
+      const bar = html("span", { class: "score", "aria-hidden": "true" });
+      const button = html(
+        "button",
+        {
+          type: "button", class: "tile waiting", role: "gridcell", tabindex: -1, "data-layer": layer, "data-head": head,
+          onclick: () => onpick(layer, head),
+        },
+        canvas, bar, caption,
+      );
+      tiles.set(`${layer}.${head}`, { button, canvas, caption, bar });
+    }
+  }
+  /** The heads as they stand, row by row. @type {[number, number][][]} */
+  let rows = [];
+  let [columns, chosen] = [heads, ""];
+
+  grid.addEventListener("keydown", (event) => {
+    const found = /** @type {HTMLElement} */ (event.target).closest?.("button");
+    if (!found) return;
+    const key = `${found.dataset.layer}.${found.dataset.head}`;
+    const row = rows.findIndex((each) => each.some(([l, h]) => `${l}.${h}` === key));
+    const column = rows[row]?.findIndex(([l, h]) => `${l}.${h}` === key) ?? -1;
+    /** @type {Record<string, [number, number]>} */
+    const to = {
+      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
+      Home: [row, 0], End: [row, (rows[row]?.length ?? 1) - 1],
+    };
+    if (!(event.key in to)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    let [r, c] = to[event.key];
+    const flowing = columns !== heads || rows.length !== layers.length;
+    if (flowing && c < 0 && r > 0) [r, c] = [r - 1, rows[r - 1].length - 1]; // in a ranking, on to the line above or below
+    else if (flowing && c >= (rows[r]?.length ?? 0) && r + 1 < rows.length) [r, c] = [r + 1, 0];
+    const next = rows[r]?.[c];
+    if (!next) return;
+    onpick(...next);
+    tiles.get(`${next[0]}.${next[1]}`)?.button.focus();
+  });
+
+  /**
+   * Put every head where it belongs.
+   * @param {Tile[]} heads_ in the order of layers and heads
+   * @param {boolean} ranked
+   * @param {Score | undefined} score
+   */
+  function arrange(heads_, ranked, score) {
+    const known = heads_.filter((each) => !Number.isNaN(each.score)).map((each) => each.score);
+    const [low, high] = [Math.min(...known), Math.max(...known)];
+    for (const each of heads_) {
+      const tile = tiles.get(`${each.layer}.${each.head}`);
+      if (!tile) continue;
+      const digits = score?.name === "high_pairs" ? 0 : 2;
+      const value = shown(each.score, digits);
+      const name = `layer ${each.layer}, head ${each.head}`;
+      tile.button.title = `${name}\n${score?.label ?? "score"}: ${value}${each.title ? `\n${each.title}` : ""}`;
+      tile.button.setAttribute("aria-label", `${name}, ${score?.label ?? "score"} ${value}`);
+      refill(tile.caption, ranked ? `${each.layer}.${each.head}` : "", ranked ? html("b", {}, value) : null);
+      tile.bar.style.width = Number.isNaN(each.score) || high === low ? "0" : `${(100 * (each.score - low)) / (high - low)}%`;
+    }
+    grid.classList.toggle("ranked", ranked);
+    grid.style.setProperty("--columns", String(heads));
+    if (ranked) {
+      const order = [...heads_].sort((a, b) => (Number.isNaN(a.score) ? 1 : Number.isNaN(b.score) ? -1 : b.score - a.score));
+      columns = Math.min(heads, 8);
+      grid.style.setProperty("--columns", String(columns));
+      rows = [];
+      order.forEach(({ layer, head }, k) => {
+        if (k % columns === 0) rows.push([]);
+        rows[rows.length - 1].push([layer, head]);
+      });
+    } else {
+      columns = heads;
+      rows = layers.map((layer) => Array.from({ length: heads }, (_, head) => /** @type {[number, number]} */ ([layer, head])));
+    }
+    const cells = rows.map((row) => {
+      const name = ranked ? null : html("span", { class: "layer", role: "rowheader" }, row[0][0]);
+      return html("div", { class: "row", role: "row" }, name, ...row.map(([l, h]) => tiles.get(`${l}.${h}`)?.button));
+    });
+    refill(grid, ...cells);
+    choose(...chosen.split(".").map(Number));
+  }
+
+  /**
+   * Mark the head that is shown.
+   * @param {...number} place
+   */
+  function choose(...place) {
+    chosen = place.join(".");
+    for (const [key, { button }] of tiles) {
+      const own = key === chosen;
+      button.classList.toggle("chosen", own);
+      button.setAttribute("aria-selected", String(own));
+      button.tabIndex = own ? 0 : -1;
+    }
+    const first = rows[0]?.[0];
+    if (!tiles.has(chosen) && first) /** @type {any} */ (tiles.get(first.join("."))).button.tabIndex = 0;
+  }
+
+  /**
+   * @param {Tile[]} heads_
+   * @param {"light" | "dark"} theme
+   */
+  function paint(heads_, theme) {
+    for (const each of heads_) {
+      const tile = tiles.get(`${each.layer}.${each.head}`);
+      if (!tile) continue;
+      each.paint(tile.canvas, theme);
+      tile.button.classList.remove("waiting");
+    }
+  }
+
+  return { grid, arrange, choose, paint, focus: () => tiles.get(chosen)?.button.focus() };
+}

@@ -1,0 +1,154 @@
+// Where the viewer begins: on its own page, in a single file, or in a notebook's cell.
+
+import { html, refill } from "./dom.js";
+import { runPage } from "./runpage.js";
+import { fileSource, kernelSource, serverSource } from "./source.js";
+import { beginning, read, store, written } from "./state.js";
+import { STYLE } from "./style.js";
+import { textPage } from "./textpage.js";
+
+/** @typedef {import("./source.js").Source} Source */
+/** @typedef {import("./state.js").State} State */
+
+const HELP = [
+  ["← → ↑ ↓", "the head, the layer"], ["Shift and arrows", "move a zoomed matrix"], ["+ − 0", "zoom in, out, all"], ["1 … 5", "similarity, level, attention, received, norms"],
+  ["[ ]", "τ down, up"], ["m", "mask of high attention"], ["a", "arcs"], ["p", "pin this head beside, or let it go"], ["Esc", "let go of the token"], ["Tab", "from part to part; arrows within"],
+];
+
+/**
+ * Show the viewer in an element.
+ * @param {HTMLElement} place
+ * @param {Source} source
+ * @param {{state: Partial<State>, keep: (address: string) => void, whole: boolean}} options
+ */
+export async function mount(place, source, { state: given, keep, whole }) {
+  const shadow = place.shadowRoot ?? place.attachShadow({ mode: "open" });
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(STYLE);
+  shadow.adoptedStyleSheets = [sheet];
+  const bar = html("p", { class: "telling", role: "status" }, "…");
+  const problem = html("p", { class: "problem", role: "alert", hidden: true });
+  const main = html("main", {});
+  const root = html("div", { class: whole ? "headscope whole" : "headscope", tabindex: "-1" });
+  shadow.replaceChildren(root);
+
+  /** @type {any} */
+  let about;
+  try {
+    about = await source.get("about");
+  } catch (error) {
+    refill(root, html("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
+    return { close: () => {} };
+  }
+  const state = store({ ...beginning(), page: about.run && !about.texts.length ? "run" : "text", ...about.state, ...given });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  /** @returns {"light" | "dark"} */
+  const theme = () => {
+    const wanted = state.get().theme;
+    return wanted === "auto" ? (dark.matches ? "dark" : "light") : wanted;
+  };
+  const tell = (/** @type {string} */ message, kind = "") => {
+    problem.hidden = kind !== "error";
+    refill(kind === "error" ? problem : bar, message);
+    bar.classList.toggle("busy", kind === "busy");
+  };
+  const spec = { source, store: state, about, theme, tell };
+  const pages = { text: textPage(spec), run: about.run ? runPage(spec) : null };
+
+  const tab = (/** @type {"text" | "run"} */ name, /** @type {string} */ label) =>
+    html("button", { type: "button", role: "tab", "data-page": name, onclick: () => state.set({ page: name }) }, label);
+  const canRead = source.inspect !== null || about.texts.length > 0;
+  const tabs = about.run && canRead ? html("div", { role: "tablist", class: "tabs", "aria-label": "What to look at" }, tab("run", "Collection"), tab("text", "One text")) : null;
+  const help = html("dialog", { class: "help", "aria-label": "Keys" }, html("h2", {}, "Keys"),
+    html("dl", {}, ...HELP.flatMap(([keys, meaning]) => [html("dt", {}, keys), html("dd", {}, meaning)])),
+    html("form", { method: "dialog" }, html("button", {}, "Close")));
+  const colours = html("button", { type: "button", class: "small", "aria-label": "light or dark", title: "light or dark", onclick: () => state.set({ theme: theme() === "dark" ? "light" : "dark" }) }, "◐");
+  root.append(
+    html("header", {}, html("strong", { class: "name" }, "headscope"), tabs, bar, html("div", { class: "buttons" }, colours,
+      html("button", { type: "button", class: "small", "aria-label": "keys", title: "keys", onclick: () => help.showModal() }, "?"))),
+    problem, main, help);
+
+  function showPage() {
+    const name = state.get().page === "run" && pages.run ? "run" : "text";
+    const page = /** @type {NonNullable<typeof pages.text>} */ (pages[name]);
+    root.dataset.theme = theme();
+    if (page.root.parentNode !== main) refill(main, page.root);
+    for (const each of tabs?.querySelectorAll("[role=tab]") ?? []) {
+      each.setAttribute("aria-selected", String(each.getAttribute("data-page") === name));
+    }
+    if (!page.begun()) return page.begin();
+    return Promise.resolve();
+  }
+
+  let later = 0;
+  state.on((now, before) => {
+    clearTimeout(later);
+    later = window.setTimeout(() => keep(written(now)), 150);
+    if (now.theme !== before.theme) root.dataset.theme = theme();
+    if (now.page !== before.page) void showPage();
+  });
+  const repaint = () => {
+    root.dataset.theme = theme();
+    pages.text.repaint();
+    pages.run?.repaint();
+  };
+  dark.addEventListener("change", repaint);
+
+  /** @param {KeyboardEvent} event */
+  const key = (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+    const from = /** @type {HTMLElement} */ (event.composedPath()[0]);
+    if (from.matches?.("input, textarea, select, summary, [contenteditable=true]")) return;
+    if (event.key === "?") help.showModal();
+    else {
+      const page = state.get().page === "run" && pages.run ? pages.run : pages.text;
+      if (!page.key(event)) return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  // A page of its own hears every key; in a notebook only those that are meant for it.
+  const ear = whole ? document : root;
+  ear.addEventListener("keydown", /** @type {EventListener} */ (key));
+  await showPage();
+  return {
+    state,
+    close: () => {
+      ear.removeEventListener("keydown", /** @type {EventListener} */ (key));
+      dark.removeEventListener("change", repaint);
+      clearTimeout(later);
+      pages.text.close();
+      pages.run?.close();
+    },
+  };
+}
+
+// On its own page, whether served or a file. In a notebook there is no such element.
+const home = document.getElementById("headscope");
+if (home && (home.dataset.token || home.dataset.single)) {
+  const source = home.dataset.single ? fileSource(document) : serverSource(home.dataset.token ?? "");
+  void mount(home, source, {
+    state: read(location.hash.slice(1)),
+    keep: (address) => history.replaceState(null, "", `#${address}`),
+    whole: true,
+  }).then(({ state }) => {
+    addEventListener("hashchange", () => state?.set(read(location.hash.slice(1))));
+  });
+}
+
+export default {
+  /** @param {{model: any, el: HTMLElement}} cell */
+  render({ model, el }) {
+    const place = document.createElement("div");
+    el.append(place);
+    const mounted = mount(place, kernelSource(model), {
+      state: read(model.get("state") ?? ""),
+      keep: (address) => {
+        model.set("state", address);
+        model.save_changes();
+      },
+      whole: false,
+    });
+    return () => void mounted.then(({ close }) => close());
+  },
+};

@@ -1,0 +1,425 @@
+// The matrix on a canvas: one cell for each two tokens, linked with the text, with zoom and pan.
+
+import { clamp, html } from "./dom.js";
+import { css, palette, signed } from "./colours.js";
+import { pairPlace } from "./head.js";
+
+/** @typedef {import("./head.js").Head} Head */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{head: Head, state: State, theme: "light" | "dark", inside: boolean[] | null}} Drawn */
+
+const LABELLED = 11; // pixels: cells of this size have their token beside them
+const MARGIN = 14; // for the strips that show sentences
+const FADED = 0.22; // how much of its colour a pair below τ keeps
+
+/**
+ * Shades of a region of the matrix, 0 to 255 and whether faded, pooled where cells are smaller than pixels.
+ * @param {Drawn} drawn
+ * @param {number} x
+ * @param {number} y
+ * @param {number} columns
+ * @param {number} rows
+ * @param {number} most pixels that there are
+ */
+export function shades({ head, state }, x, y, columns, rows, most) {
+  const step = Math.max(1, Math.floor(Math.max(columns, rows) / most));
+  const [width, height] = [Math.ceil(columns / step), Math.ceil(rows / step)];
+  const shade = new Uint8Array(width * height);
+  const bright = new Uint8Array(width * height); // 0: nothing there, 1: below τ, 2: in full colour
+  const { pairs, size, flat, ranks, largest } = head;
+  const least = state.tau + 1;
+  const paired = pairs.places.length;
+  const attention = state.show === "attention" ? head.attention : null;
+  const keys = head.text.keys?.label.length ?? size;
+  const strongest = attention ? strongestOf(attention) : 0;
+  for (let i = y; i < y + rows; i++) {
+    for (let j = x; j < x + columns; j++) {
+      let value = 0;
+      let kind = 0;
+      if (state.show === "attention") {
+        if (attention) [value, kind] = [Math.sqrt(attention[i * keys + j] / strongest) * 255, 2];
+      } else if (i !== j) {
+        const [a, b] = i < j ? [i, j] : [j, i];
+        const [ra, rb] = [pairs.rank[a], pairs.rank[b]];
+        const p = ra < 0 || rb < 0 ? -1 : pairPlace(ra, rb, paired);
+        const s = head.similarity[pairPlace(a, b, size)];
+        if (state.show === "level") {
+          if (p >= 0 && !flat) {
+            value = signed(clamp(-1, ranks ? ranks[p] : s / largest, 1)) * 255;
+            kind = head.bin[p] >= least ? 2 : 1;
+          }
+        } else {
+          value = signed(clamp(-1, s / (head.widest || 1), 1)) * 255;
+          kind = p < 0 || head.bin[p] >= least ? 2 : 1;
+        }
+      }
+      const at = Math.floor((i - y) / step) * width + Math.floor((j - x) / step);
+      if (kind > bright[at] || (kind === bright[at] && value > shade[at])) {
+        bright[at] = kind;
+        shade[at] = value;
+      }
+    }
+  }
+  return { shade, bright, width, height };
+}
+
+/** @type {WeakMap<Float32Array, number>} */
+const largestWeights = new WeakMap();
+
+/** @param {Float32Array} attention */
+export function strongestOf(attention) {
+  let found = largestWeights.get(attention);
+  if (found === undefined) {
+    found = 1e-12;
+    for (const weight of attention) if (weight > found) found = weight;
+    largestWeights.set(attention, found);
+  }
+  return found;
+}
+
+/**
+ * @param {{
+ *   onhover: (i: number, j: number) => void,
+ *   onpick: (i: number, j: number) => void,
+ *   onmove: (x: number, y: number, n: number) => void,
+ * }} events
+ */
+export function matrixView(events) {
+  const canvas = html("canvas", { class: "picture", role: "img", tabindex: "0" });
+  const over = html("canvas", { class: "over", "aria-hidden": "true" });
+  const frame = html("div", { class: "matrix" }, canvas, over);
+  /** @type {Drawn | null} */
+  let drawn = null;
+  let side = 0; // in CSS pixels
+  const cells = document.createElement("canvas");
+
+  /** What part is shown, and where it lies on the canvas. */
+  function layout() {
+    if (!drawn) return null;
+    const { head, state } = drawn;
+    const rows = head.size;
+    const columns = state.show === "attention" ? (head.text.keys?.label.length ?? head.size) : head.size;
+    const whole = Math.max(rows, columns);
+    const n = state.n >= 4 && state.n < whole ? Math.round(state.n) : whole;
+    const x = clamp(0, Math.round(state.x), Math.max(0, columns - n));
+    const y = clamp(0, Math.round(state.y), Math.max(0, rows - n));
+    const cell = (side - MARGIN) / n;
+    const labels = cell >= LABELLED ? Math.min(96, side / 4) : 0;
+    const margin = MARGIN + labels;
+    return { rows: Math.min(n, rows), columns: Math.min(n, columns), whole, n, x, y, margin, cell: (side - margin) / n };
+  }
+
+  /** @param {Drawn} next */
+  function draw(next) {
+    drawn = next;
+    if (next.state.show === "received" || next.state.show === "norms") return drawBars();
+    const box = layout();
+    if (!box || side <= 0) return;
+    const { head, state, theme } = next;
+    const context = sized(canvas);
+    const colours = palette(theme, state.show === "attention" ? "attention" : "similarity");
+    const found = shades(next, box.x, box.y, box.columns, box.rows, Math.ceil(side * devicePixelRatio));
+    const image = new ImageData(found.width, found.height);
+    const blank = theme === "light" ? 236 : 34;
+    const paper = theme === "light" ? 255 : 21;
+    for (let at = 0; at < found.shade.length; at++) {
+      const part = found.bright[at] === 1 ? FADED : 1;
+      for (let c = 0; c < 3; c++) {
+        const colour = found.bright[at] ? colours[3 * found.shade[at] + c] : blank;
+        image.data[4 * at + c] = part * colour + (1 - part) * paper;
+      }
+      image.data[4 * at + 3] = 255;
+    }
+    [cells.width, cells.height] = [found.width, found.height];
+    /** @type {CanvasRenderingContext2D} */ (cells.getContext("2d")).putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(cells, box.margin, box.margin, box.columns * box.cell, box.rows * box.cell);
+    drawAxes(context, next, box);
+    if (next.inside && state.show !== "attention") drawMask(context, next.inside, box);
+    canvas.setAttribute("aria-label", described(head, state));
+    mark(marked.i, marked.j);
+  }
+
+  /**
+   * Sentences as strips along two sides and lines across; tokens where there is room for them.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Drawn} next
+   * @param {NonNullable<ReturnType<typeof layout>>} box
+   */
+  function drawAxes(context, { head, theme }, box) {
+    const own = head.text.tokens;
+    const keys = drawn?.state.show === "attention" ? (head.text.keys ?? own) : own;
+    const strips = theme === "light" ? ["#9aa7b4", "#d3dae1"] : ["#5b6b7c", "#333d48"];
+    const line = theme === "light" ? "rgba(0, 0, 0, .45)" : "rgba(255, 255, 255, .4)";
+    context.font = `${clamp(9, box.cell * 0.72, 13)}px system-ui, sans-serif`;
+    for (const across of [true, false]) {
+      const tokens = across ? keys : own;
+      const [from, number] = across ? [box.x, box.columns] : [box.y, box.rows];
+      const end = across ? box.margin + box.rows * box.cell : box.margin + box.columns * box.cell;
+      for (let k = 0; k < number; k++) {
+        const token = from + k;
+        const at = box.margin + k * box.cell;
+        const sentence = tokens.sentence[token];
+        if (sentence >= 0) {
+          context.fillStyle = strips[sentence % 2];
+          if (across) context.fillRect(at, box.margin - 6, box.cell + 0.5, 4);
+          else context.fillRect(box.margin - 6, at, 4, box.cell + 0.5);
+        }
+        if (k > 0 && sentence !== tokens.sentence[token - 1]) {
+          context.fillStyle = line;
+          if (across) context.fillRect(at - 0.5, box.margin, 1, end - box.margin);
+          else context.fillRect(box.margin, at - 0.5, end - box.margin, 1);
+        }
+        if (box.cell < LABELLED) continue;
+        context.fillStyle = theme === "light" ? "#222222" : "#dddddd";
+        context.save();
+        context.translate(across ? at + box.cell / 2 : box.margin - 9, across ? box.margin - 9 : at + box.cell / 2);
+        if (across) context.rotate(-Math.PI / 2);
+        context.textAlign = across ? "left" : "right";
+        context.textBaseline = "middle";
+        const label = tokens.label[token];
+        context.fillText(label.length > 16 ? `${label.slice(0, 15)}…` : label, 0, 0);
+        context.restore();
+      }
+    }
+  }
+
+  /**
+   * Bands over the tokens with high attention.
+   * @param {CanvasRenderingContext2D} context
+   * @param {boolean[]} inside
+   * @param {NonNullable<ReturnType<typeof layout>>} box
+   */
+  function drawMask(context, inside, box) {
+    context.fillStyle = "rgba(0, 114, 178, .22)";
+    const width = Math.max(box.cell, 1);
+    for (let k = 0; k < box.n; k++) {
+      const at = box.margin + k * box.cell;
+      if (inside[box.x + k]) context.fillRect(at, box.margin, width, box.rows * box.cell);
+      if (inside[box.y + k]) context.fillRect(box.margin, at, box.columns * box.cell, width);
+    }
+  }
+
+  /** Attention received, or norms: a bar for each token. */
+  function drawBars() {
+    const box = layout();
+    if (!drawn || !box || side <= 0) return;
+    const { head, state, theme } = drawn;
+    const context = sized(canvas);
+    const values = state.show === "norms" ? head.norms : head.received;
+    const colours = palette(theme, state.show === "norms" ? "norms" : "attention");
+    let most = 1e-12;
+    for (const value of values) if (value > most) most = value;
+    const [left, bottom, top] = [34, 22, 10];
+    const [wide, high] = [(side - left - 4) / box.n, side - bottom - top];
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    for (let k = 0; k <= 4; k++) {
+      const y = top + high * (1 - k / 4);
+      context.fillStyle = theme === "light" ? "#e3e6ea" : "#2c3138";
+      context.fillRect(left, y, side - left - 4, 1);
+      context.fillStyle = theme === "light" ? "#444444" : "#bbbbbb";
+      context.fillText(((most * k) / 4).toPrecision(2), left - 4, y);
+    }
+    for (let k = 0; k < box.n && box.x + k < values.length; k++) {
+      const share = values[box.x + k] / most;
+      context.fillStyle = css(colours, 0.25 + 0.75 * share);
+      context.fillRect(left + k * wide, top + high * (1 - share), Math.max(wide - 0.5, 0.5), high * share);
+    }
+    if (state.show === "received") {
+      const y = top + high * (1 - state.theta);
+      context.fillStyle = "#0072b2";
+      for (let x = left; x < side - 4; x += 6) context.fillRect(x, y - 0.5, 3, 1.5);
+      context.textAlign = "left";
+      context.fillText("θ", side - 14, y - 8);
+    }
+    context.fillStyle = theme === "light" ? "#444444" : "#bbbbbb";
+    context.textAlign = "center";
+    context.fillText(`token ${box.x} to ${Math.min(box.x + box.n, values.length) - 1}`, side / 2, side - 8);
+    canvas.setAttribute("aria-label", described(head, state));
+    mark(marked.i, marked.j);
+  }
+
+  /**
+   * A context whose unit is a CSS pixel, cleared.
+   * @param {HTMLCanvasElement} target
+   */
+  function sized(target) {
+    const pixels = Math.round(side * devicePixelRatio);
+    if (target.width !== pixels) [target.width, target.height] = [pixels, pixels];
+    const context = /** @type {CanvasRenderingContext2D} */ (target.getContext("2d"));
+    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    context.clearRect(0, 0, side, side);
+    return context;
+  }
+
+  const marked = { i: -1, j: -1 };
+
+  /**
+   * Mark a row and a column.
+   * @param {number} i
+   * @param {number} j
+   */
+  function mark(i, j) {
+    [marked.i, marked.j] = [i, j];
+    const box = layout();
+    if (!drawn || !box || side <= 0) return;
+    const context = sized(over);
+    const bars = drawn.state.show === "received" || drawn.state.show === "norms";
+    context.fillStyle = drawn.theme === "light" ? "rgba(0, 0, 0, .10)" : "rgba(255, 255, 255, .14)";
+    context.strokeStyle = drawn.theme === "light" ? "#000000" : "#ffffff";
+    if (bars) {
+      const wide = (side - 38) / box.n;
+      for (const token of [i, j]) if (token >= box.x) context.fillRect(34 + (token - box.x) * wide, 0, Math.max(wide, 2), side - 22);
+      return;
+    }
+    const width = Math.max(box.cell, 1.5);
+    const [top, left] = [box.margin + (i - box.y) * box.cell, box.margin + (j - box.x) * box.cell];
+    const [row, column] = [i >= box.y && i < box.y + box.rows, j >= box.x && j < box.x + box.columns];
+    if (row) context.fillRect(box.margin, top, box.columns * box.cell, width);
+    if (column) context.fillRect(left, box.margin, width, box.rows * box.cell);
+    if (row && column) context.strokeRect(left, top, width, width);
+  }
+
+  /** @param {PointerEvent | MouseEvent | WheelEvent} event */
+  function under(event) {
+    const box = layout();
+    if (!box || !drawn) return null;
+    const corner = canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - corner.left, event.clientY - corner.top];
+    if (drawn.state.show === "received" || drawn.state.show === "norms") {
+      const token = box.x + Math.floor((x - 34) / ((side - 38) / box.n));
+      const known = token >= 0 && token < drawn.head.size;
+      return known ? { i: token, j: token, box, fx: 0.5, fy: 0.5 } : null;
+    }
+    const [fx, fy] = [(x - box.margin) / box.cell, (y - box.margin) / box.cell];
+    if (fx < 0 || fy < 0 || fx >= box.columns || fy >= box.rows) return null;
+    return { i: box.y + Math.floor(fy), j: box.x + Math.floor(fx), box, fx: fx / box.n, fy: fy / box.n };
+  }
+
+  /**
+   * Show less or more around a point.
+   * @param {number} factor
+   * @param {number} fx
+   * @param {number} fy
+   */
+  function zoom(factor, fx = 0.5, fy = 0.5) {
+    const box = layout();
+    if (!box) return;
+    const n = clamp(Math.min(6, box.whole), Math.round(box.n * factor), box.whole);
+    if (n === box.n) return;
+    const x = clamp(0, Math.round(box.x + fx * (box.n - n)), box.whole - n);
+    const y = clamp(0, Math.round(box.y + fy * (box.n - n)), box.whole - n);
+    events.onmove(x, y, n === box.whole ? 0 : n);
+  }
+
+  /** @type {Map<number, PointerEvent>} */
+  const fingers = new Map();
+  /** @type {{clientX: number, clientY: number, x: number, y: number, moved: boolean} | null} */
+  let dragged = null;
+  let spread = 0;
+  canvas.addEventListener("pointerdown", (event) => {
+    const box = layout();
+    if (!box) return;
+    fingers.set(event.pointerId, event);
+    canvas.setPointerCapture(event.pointerId);
+    dragged = { clientX: event.clientX, clientY: event.clientY, x: box.x, y: box.y, moved: false };
+    spread = 0;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
+    const box = layout();
+    if (!box) return;
+    if (fingers.size === 2) {
+      const [a, b] = [...fingers.values()];
+      const apart = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+      if (spread && Math.abs(apart - spread) > 24) {
+        zoom(spread / apart);
+        spread = apart;
+      } else if (!spread) spread = apart;
+      return;
+    }
+    if (dragged && fingers.size === 1) {
+      const [dx, dy] = [event.clientX - dragged.clientX, event.clientY - dragged.clientY];
+      if (Math.hypot(dx, dy) > 4) dragged.moved = true;
+      if (dragged.moved && box.n < box.whole) {
+        const bound = box.whole - box.n;
+        const x = clamp(0, Math.round(dragged.x - dx / box.cell), bound);
+        events.onmove(x, clamp(0, Math.round(dragged.y - dy / box.cell), bound), box.n);
+        return;
+      }
+    }
+    const found = under(event);
+    if (found) events.onhover(found.i, found.j);
+    else events.onhover(-1, -1);
+  });
+  const lifted = (/** @type {PointerEvent} */ event) => {
+    fingers.delete(event.pointerId);
+    const found = under(event);
+    if (dragged && !dragged.moved && found && event.type === "pointerup") events.onpick(found.i, found.j);
+    if (!fingers.size) dragged = null;
+  };
+  canvas.addEventListener("pointerup", lifted);
+  canvas.addEventListener("pointercancel", lifted);
+  canvas.addEventListener("pointerleave", () => events.onhover(-1, -1));
+  canvas.addEventListener("dblclick", (event) => {
+    const found = under(event);
+    if (found) zoom(event.shiftKey ? 2 : 0.5, found.fx, found.fy);
+  });
+  canvas.addEventListener(
+    "wheel",
+    (event) => {
+      if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
+      event.preventDefault();
+      const found = under(event);
+      zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, found?.fx, found?.fy);
+    },
+    { passive: false },
+  );
+
+  return {
+    frame,
+    canvas,
+    draw,
+    mark,
+    zoom,
+    whole: () => events.onmove(0, 0, 0),
+    /**
+     * @param {number} dx
+     * @param {number} dy
+     */
+    pan: (dx, dy) => {
+      const box = layout();
+      if (!box || box.n === box.whole) return;
+      const [stride, bound] = [Math.max(1, Math.round(box.n / 8)), box.whole - box.n];
+      events.onmove(clamp(0, box.x + dx * stride, bound), clamp(0, box.y + dy * stride, bound), box.n);
+    },
+    /** @param {number} wide in CSS pixels */
+    resize: (wide) => {
+      if (Math.abs(wide - side) < 1) return;
+      side = wide;
+      frame.style.height = `${wide}px`;
+      if (drawn) draw(drawn);
+    },
+    layout,
+  };
+}
+
+/**
+ * What the picture shows, for those who cannot see it.
+ * @param {Head} head
+ * @param {State} state
+ */
+function described(head, state) {
+  const names = {
+    similarity: "Similarity matrix", level: "Levels of all pairs", attention: "Attention map",
+    received: "Attention received by each token", norms: "Length of each token's output",
+  };
+  const counts = head.counts(state.tau);
+  return (
+    `${names[state.show]} of layer ${head.layer}, head ${head.head}, ${head.size} tokens. ` +
+    `${counts.high} of ${head.pairs.number} pairs are similar at τ ${(state.tau / 20).toFixed(2)}. ` +
+    "The table of strongest pairs below holds the same as text."
+  );
+}

@@ -1,0 +1,129 @@
+// What is being looked at. It lives in the address, so that a view can be shared and found again.
+
+/**
+ * @typedef {"similarity" | "level" | "attention" | "received" | "norms"} Shown
+ * @typedef {{id: string, text: string, layer: number, head: number}} Pin
+ * @typedef {{
+ *   page: "text" | "run",
+ *   text: string, id: string, options: Record<string, any>,
+ *   layer: number, head: number, tau: number, theta: number,
+ *   show: Shown, mask: boolean, arcs: boolean,
+ *   token: number, x: number, y: number, n: number,
+ *   score: string, ranked: boolean, pin: Pin | null,
+ *   runLayer: number, runHead: number, runScore: string, runRanked: boolean, runTau: number, runTheta: number,
+ *   theme: "auto" | "light" | "dark",
+ * }} State
+ * @typedef {{get: () => State, set: (patch: Partial<State>) => void, on: (listener: Listener) => void}} Store
+ * @typedef {(state: State, before: State) => void} Listener
+ */
+
+export const SHOWN = /** @type {Shown[]} */ (["similarity", "level", "attention", "received", "norms"]);
+const LONGEST_IN_ADDRESS = 6000;
+
+/** @returns {State} */
+export function beginning() {
+  return {
+    page: "text", text: "", id: "", options: {},
+    layer: -1, head: 0, tau: 10, theta: 0.3,
+    show: "level", mask: false, arcs: true,
+    token: -1, x: 0, y: 0, n: 0,
+    score: "stop_focus", ranked: false, pin: null,
+    runLayer: -1, runHead: -1, runScore: "", runRanked: false, runTau: 0, runTheta: 0,
+    theme: "auto",
+  };
+}
+
+/** @type {Record<string, keyof State>} */
+const NUMBERS = {
+  layer: "layer", head: "head", tau: "tau", theta: "theta", token: "token", x: "x", y: "y", n: "n",
+  rlayer: "runLayer", rhead: "runHead", rtau: "runTau", rtheta: "runTheta",
+};
+/** @type {Record<string, keyof State>} */
+const WORDS = { text: "text", id: "id", score: "score", rscore: "runScore" };
+/** @type {Record<string, keyof State>} */
+const SWITCHES = { mask: "mask", arcs: "arcs", ranked: "ranked", rranked: "runRanked" };
+
+/**
+ * The state as it stands in an address; only what differs from the beginning. τ is written as a share.
+ * @param {State} state
+ */
+export function written(state) {
+  const usual = beginning();
+  const told = new URLSearchParams();
+  for (const names of [NUMBERS, WORDS, SWITCHES]) {
+    for (const [name, key] of Object.entries(names)) {
+      const value = /** @type {any} */ (state[key]);
+      if (value === usual[key]) continue;
+      if (name === "text" && value.length > LONGEST_IN_ADDRESS) continue;
+      if (name === "tau" || name === "rtau") told.set(name, String(value / 20));
+      else told.set(name, typeof value === "boolean" ? (value ? "1" : "0") : String(value));
+    }
+  }
+  if (state.page !== usual.page) told.set("page", state.page);
+  if (state.show !== usual.show) told.set("show", state.show);
+  if (state.theme !== usual.theme) told.set("theme", state.theme);
+  for (const [name, value] of Object.entries(state.options)) told.set(`o.${name}`, String(value));
+  if (state.pin) {
+    told.set("pin", `${state.pin.id}.${state.pin.layer}.${state.pin.head}`);
+    if (state.pin.text !== state.text && state.pin.text.length <= LONGEST_IN_ADDRESS) told.set("ptext", state.pin.text);
+  }
+  return told.toString();
+}
+
+/**
+ * The other way round. An address is anybody's: what makes no sense is left out.
+ * @param {string} address
+ * @returns {Partial<State>}
+ */
+export function read(address) {
+  const told = new URLSearchParams(address);
+  /** @type {Record<string, any>} */
+  const found = {};
+  for (const [name, key] of Object.entries(NUMBERS)) {
+    const value = Number(told.get(name) ?? "x");
+    if (Number.isFinite(value)) found[key] = name === "tau" || name === "rtau" ? Math.round(value * 20) : value;
+  }
+  for (const [name, key] of Object.entries(WORDS)) if (told.has(name)) found[key] = told.get(name);
+  for (const [name, key] of Object.entries(SWITCHES)) if (told.has(name)) found[key] = told.get(name) === "1";
+  for (const name of ["layer", "head", "token", "runLayer", "runHead"]) {
+    if (name in found && !Number.isInteger(found[name])) delete found[name];
+  }
+  if ("tau" in found) found.tau = Math.min(Math.max(found.tau, 1), 19);
+  if ("theta" in found) found.theta = Math.min(Math.max(found.theta, 0), 0.99);
+  if (["text", "run"].includes(told.get("page") ?? "")) found.page = told.get("page");
+  if (SHOWN.includes(/** @type {Shown} */ (told.get("show")))) found.show = told.get("show");
+  if (["auto", "light", "dark"].includes(told.get("theme") ?? "")) found.theme = told.get("theme");
+  const options = [...told].filter(([name]) => name.startsWith("o.")).map(([name, value]) => [name.slice(2), value]);
+  if (options.length) found.options = Object.fromEntries(options.map(([name, value]) => [name, typed(value)]));
+  const pin = /^(t[0-9a-f]{20})\.(\d{1,4})\.(\d{1,4})$/.exec(told.get("pin") ?? "");
+  if (pin) {
+    const text = told.get("ptext") ?? found.text ?? "";
+    found.pin = { id: pin[1], layer: Number(pin[2]), head: Number(pin[3]), text };
+  }
+  return found;
+}
+
+/** @param {string} value */
+function typed(value) {
+  if (value === "true" || value === "false") return value === "true";
+  return /^\d{1,8}$/.test(value) ? Number(value) : value;
+}
+
+/**
+ * @param {State} state
+ * @returns {Store}
+ */
+export function store(state) {
+  /** @type {Listener[]} */
+  const listeners = [];
+  return {
+    get: () => state,
+    set: (patch) => {
+      const before = state;
+      if (Object.entries(patch).every(([key, value]) => before[/** @type {keyof State} */ (key)] === value)) return;
+      state = { ...state, ...patch };
+      for (const listener of listeners) listener(state, before);
+    },
+    on: (listener) => listeners.push(listener),
+  };
+}

@@ -1,0 +1,189 @@
+// The text itself, token by token, sentence by sentence; arcs between the tokens that a head finds most alike.
+
+import { html, refill, vector } from "./dom.js";
+import { css, ink, palette, signed } from "./colours.js";
+import { strongestOf } from "./matrix.js";
+
+/** @typedef {import("./head.js").Head} Head */
+/** @typedef {import("./head.js").Text} Text */
+/** @typedef {import("./state.js").State} State */
+
+const ARCS = 24; // pairs drawn at once
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+const LETTER = /\p{L}/u;
+
+/**
+ * @param {Text} text
+ * @param {{onhover: (token: number) => void, onpick: (token: number) => void}} events
+ */
+export function tokensView(text, events) {
+  const { label, category, sentence, part } = text.tokens;
+  /** @type {HTMLElement[]} */
+  const tokens = [];
+  const first = label.find((each, k) => part[k] >= 0 && LETTER.test(each)) ?? "";
+  const list = html("div", {
+    class: "tokens", role: "listbox", "aria-label": "Tokens of the text", dir: RIGHT_TO_LEFT.test(first) ? "rtl" : "ltr",
+  });
+  const arcs = vector("svg", { class: "arcs", "aria-hidden": "true" });
+  const frame = html("div", { class: "text" }, list, arcs);
+  /** @type {HTMLElement | null} */
+  let group = null;
+  let before = NaN;
+  label.forEach((each, k) => {
+    if (sentence[k] !== before || !group) {
+      before = sentence[k];
+      group = html("span", { class: before >= 0 ? `sentence ${before % 2 ? "odd" : "even"}` : "sentence special" });
+      if (before >= 0) group.append(html("span", { class: "number", "aria-hidden": "true" }, before + 1));
+      list.append(group);
+    }
+    const glued = each.startsWith("##") && each.length > 2 ? " piece" : ""; // a WordPiece that goes on with a word
+    const token = html(
+      "span",
+      {
+        class: `token ${category[k]}${glued}`, role: "option", title: each, "data-place": k, tabindex: k ? -1 : 0,
+        "aria-selected": "false", "aria-label": `${each}, token ${k}, ${category[k]}${before >= 0 ? `, sentence ${before + 1}` : ""}`,
+      },
+      html("bdi", {}, glued ? each.slice(2) : each),
+    );
+    tokens.push(token);
+    group.append(token);
+  });
+
+  /** @param {Event} event */
+  const which = (event) => {
+    const found = /** @type {Element} */ (event.target).closest?.(".token");
+    return found ? Number(found.getAttribute("data-place")) : -1;
+  };
+  list.addEventListener("pointerover", (event) => {
+    if (event.pointerType !== "touch") events.onhover(which(event));
+  });
+  list.addEventListener("pointerleave", () => events.onhover(-1));
+  list.addEventListener("click", (event) => events.onpick(which(event)));
+  list.addEventListener("focusin", (event) => events.onhover(which(event)));
+  list.addEventListener("focusout", () => events.onhover(-1));
+  list.addEventListener("keydown", (event) => {
+    const at = which(event);
+    const back = list.dir === "rtl" ? "ArrowRight" : "ArrowLeft";
+    const on = list.dir === "rtl" ? "ArrowLeft" : "ArrowRight";
+    /** @type {Record<string, number>} */
+    const to = { [back]: at - 1, [on]: at + 1, ArrowUp: at - 8, ArrowDown: at + 8, Home: 0, End: tokens.length - 1 };
+    if (event.key === "Enter" || event.key === " ") events.onpick(at);
+    else if (event.key in to) focusToken(to[event.key]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  /** @param {number} place */
+  function focusToken(place) {
+    const at = Math.min(Math.max(place, 0), tokens.length - 1);
+    for (const each of tokens) each.tabIndex = -1;
+    tokens[at].tabIndex = 0;
+    tokens[at].focus({ preventScroll: false });
+  }
+
+  /**
+   * Colour every token: by its likeness to the one that is looked at, else by what is shown of all of them.
+   * @param {Head} head
+   * @param {State} state
+   * @param {"light" | "dark"} theme
+   * @param {number} token
+   * @param {number} other
+   * @param {boolean[] | null} inside
+   */
+  function draw(head, state, theme, token, other, inside) {
+    const counts = head.counts(state.tau);
+    const attends = state.show === "attention" || state.show === "received";
+    const colours = palette(theme, state.show === "norms" ? "norms" : attends ? "attention" : "similarity");
+    const busiest = Math.max(1, ...counts.times);
+    const longest = head.norms.reduce((most, each) => Math.max(most, each), 1e-12);
+    const keys = text.keys?.label.length ?? head.size;
+    for (let k = 0; k < tokens.length; k++) {
+      const { style, classList } = tokens[k];
+      /** Where on the scale, and how strongly. */
+      let [at, part] = [0, 0];
+      const same = head.pairs.same[k];
+      if (token >= 0 && token !== k && (state.show === "similarity" || state.show === "level")) {
+        const level = head.level(token, k);
+        if (!Number.isNaN(level)) [at, part] = [signed(level), head.high(token, k, state.tau) ? 1 : 0.25];
+      } else if (token >= 0 && state.show === "attention" && head.attention && k < keys) {
+        [at, part] = [Math.sqrt(head.attention[token * keys + k] / strongestOf(head.attention)), 1];
+      } else if (state.show === "received" && !text.keys) {
+        [at, part] = [head.received[k], 1];
+      } else if (state.show === "norms") {
+        [at, part] = [head.norms[k] / longest, 1];
+      } else if (token < 0 && same >= 0 && !attends) {
+        [at, part] = [signed(0.85 * (counts.times[same] / busiest)), counts.times[same] ? 0.75 : 0];
+      }
+      const lit = part > 0.01 && Math.abs(at - (attends || state.show === "norms" ? 0 : 0.5)) > 0.02;
+      style.background = lit ? (part === 1 ? css(colours, at) : faint(css(colours, at), part)) : "";
+      style.color = lit && part > 0.5 ? ink(colours, part === 1 ? at : 0.5 + (at - 0.5) * part) : "";
+      classList.toggle("high", token >= 0 && token !== k && head.high(token, k, state.tau));
+      classList.toggle("looked", k === token || k === other);
+      classList.toggle("kept", k === state.token);
+      classList.toggle("focal", counts.focal >= 0 && same === counts.focal);
+      classList.toggle("attended", !!inside && inside[k]);
+      tokens[k].setAttribute("aria-selected", String(k === state.token));
+    }
+    drawArcs(head, state, theme, token);
+  }
+
+  /** @type {Map<number, DOMRect> | null} */
+  let boxes = null;
+
+  /** @param {number} place */
+  function box(place) {
+    boxes ??= new Map();
+    let found = boxes.get(place);
+    if (!found) {
+      const [own, whole] = [tokens[place].getBoundingClientRect(), frame.getBoundingClientRect()];
+      found = new DOMRect(own.left - whole.left, own.top - whole.top, own.width, own.height);
+      boxes.set(place, found);
+    }
+    return found;
+  }
+
+  /**
+   * @param {Head} head
+   * @param {State} state
+   * @param {"light" | "dark"} theme
+   * @param {number} token
+   */
+  function drawArcs(head, state, theme, token) {
+    if (!state.arcs || (state.show !== "similarity" && state.show !== "level")) return refill(arcs);
+    const colours = palette(theme, "similarity");
+    const paths = head.strongest(state.tau, ARCS, token).map(({ i, j }) => {
+      const [a, b] = [box(i), box(j)];
+      const [x1, x2] = [a.x + a.width / 2, b.x + b.width / 2];
+      const [y1, y2] = [a.y + 2, b.y + 2];
+      const lift = Math.min(8 + Math.abs(x2 - x1) * 0.22 + Math.abs(y2 - y1) * 0.1, 58);
+      const level = head.level(i, j);
+      return vector("path", {
+        d: `M${x1} ${y1}C${x1} ${y1 - lift} ${x2} ${y2 - lift} ${x2} ${y2}`,
+        stroke: css(colours, signed(0.35 + 0.6 * level)), "stroke-width": (0.6 + 1.9 * level).toFixed(2),
+        "data-pair": `${i},${j}`,
+      });
+    });
+    refill(arcs, ...paths);
+  }
+
+  return {
+    frame,
+    tokens,
+    draw,
+    /** Places of tokens must be measured again. */
+    moved: () => {
+      boxes = null;
+    },
+    box,
+    focus: focusToken,
+  };
+}
+
+/**
+ * @param {string} colour rgb(…)
+ * @param {number} part
+ */
+function faint(colour, part) {
+  return colour.replace("rgb(", "rgba(").replace(")", `, ${part})`);
+}

@@ -1,0 +1,43 @@
+"""The viewer in a notebook: JupyterLab, VS Code, Colab, marimo, through anywidget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from headscope.errors import HeadscopeError
+from headscope.view.desk import Desk, Gone
+from headscope.view.page import module
+
+
+class Viewer(anywidget.AnyWidget):
+    """A cell that shows the viewer. The page asks by messages; matrices go over as they are, in binary."""
+
+    _esm = module()
+    state = traitlets.Unicode("").tag(sync=True)
+    can_inspect = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(self, desk: Desk, state: str = "") -> None:
+        super().__init__(state=state, can_inspect=desk.can_inspect)
+        self._desk = desk
+        self.on_msg(self._asked)
+
+    def _asked(self, _: Any, question: Any, __: Any) -> None:
+        if not isinstance(question, dict) or not isinstance(question.get("number"), int):
+            return
+        number = question["number"]
+        try:
+            if "inspect" in question:
+                asked = dict(question["inspect"])
+                answer: Any = self._desk.inspect(str(asked.pop("text", "")), **asked)
+            else:
+                answer = self._desk.answer(str(question.get("path", "")))
+        except (HeadscopeError, TypeError) as error:
+            self.send({"number": number, "error": str(error), "status": 404 if isinstance(error, Gone) else 422})
+            return
+        if isinstance(answer, bytes):
+            self.send({"number": number, "binary": True}, buffers=[answer])
+        else:
+            self.send({"number": number, "binary": False, "value": answer})
