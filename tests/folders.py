@@ -20,7 +20,7 @@ SPECIALS = ["<pad>", "<s>", "</s>", "<unk>", "<mask>"]
 SIZE = 1000
 
 
-def byte_level(start: bool) -> Any:
+def byte_level(start: bool, longest: int = 256) -> Any:
     """GPT-2's kind: bytes, a space before a word is part of its token. Adds nothing, or <s> and </s> (RoBERTa)."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -36,7 +36,7 @@ def byte_level(start: bool) -> Any:
         )
     else:
         tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    return wrapped(tokenizer)
+    return wrapped(tokenizer, longest)
 
 
 def sentence_piece(kind: str) -> Any:
@@ -65,10 +65,10 @@ def sentence_piece(kind: str) -> Any:
     return wrapped(tokenizer)
 
 
-def wrapped(tokenizer: Tokenizer) -> Any:
+def wrapped(tokenizer: Tokenizer, longest: int = 256) -> Any:
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>",
-        mask_token="<mask>", model_max_length=256,
+        mask_token="<mask>", model_max_length=longest,
     )  # fmt: skip
 
 
@@ -79,6 +79,8 @@ SHAPE: dict[str, Any] = {
 KINDS: dict[str, tuple[str, dict[str, Any], Any]] = {
     "gpt2": ("gpt2", {"vocab_size": SIZE + 300, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256},
              lambda: byte_level(start=False)),
+    "long": ("gpt2", {"vocab_size": SIZE + 300, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 2048},
+             lambda: byte_level(start=False, longest=2048)),
     "roberta": ("roberta", SHAPE | {"max_position_embeddings": 257}, lambda: byte_level(start=True)),
     "llama": ("llama", SHAPE | {"num_key_value_heads": 2}, lambda: sentence_piece("llama")),
     "llama-no-start": ("llama", SHAPE | {"num_key_value_heads": 2}, lambda: byte_level(start=False)),

@@ -63,6 +63,7 @@ class Desk:
         self._load, self.corpus = load, corpus
         self.defaults, self.state = defaults or {}, state or {}
         self._model: Model | None = None
+        self._first: dict[str, str] | None = None  # the text that a page begins with
         self._texts: OrderedDict[str, Seen] = OrderedDict()
         self._running, self._keeping = Lock(), Lock()
 
@@ -107,6 +108,7 @@ class Desk:
     def _keep(self, name: str, seen: Seen) -> None:
         with self._keeping:
             self._texts[name] = seen
+            self._first = self._first or {"id": name, "text": "".join(seen.inspection.window.texts[:1])}
             while len(self._texts) > MOST_TEXTS or (
                 len(self._texts) > 1 and sum(each.size for each in self._texts.values()) > KEPT
             ):
@@ -128,6 +130,7 @@ class Desk:
             "version": headscope.__version__,
             "can_inspect": self.can_inspect,
             "texts": list(self._texts),
+            "first": self._first,
             "run": self.corpus is not None,
             "defaults": self.defaults,
             "state": self.state,

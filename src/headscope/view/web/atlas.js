@@ -105,7 +105,7 @@ export function atlasView({ layers, heads, label, onpick }) {
     grid.style.setProperty("--columns", String(heads));
     if (ranked) {
       const order = [...heads_].sort((a, b) => (Number.isNaN(a.score) ? 1 : Number.isNaN(b.score) ? -1 : b.score - a.score));
-      columns = Math.min(heads, 8);
+      columns = Math.min(heads, 6);
       grid.style.setProperty("--columns", String(columns));
       rows = [];
       order.forEach(({ layer, head }, k) => {

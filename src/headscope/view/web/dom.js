@@ -1,4 +1,4 @@
-// Elements without innerHTML: whatever a text holds, it stays text.
+// Elements made of nodes, never of markup: whatever a text holds, it stays text.
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 /** @typedef {Record<string, any>} Attributes */

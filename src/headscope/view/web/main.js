@@ -132,7 +132,7 @@ if (home && (home.dataset.token || home.dataset.single)) {
     keep: (address) => history.replaceState(null, "", `#${address}`),
     whole: true,
   }).then(({ state }) => {
-    addEventListener("hashchange", () => state?.set(read(location.hash.slice(1))));
+    addEventListener("hashchange", () => state?.set({ ...beginning(), ...read(location.hash.slice(1)) }));
   });
 }
 

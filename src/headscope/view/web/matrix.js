@@ -224,7 +224,8 @@ export function matrixView(events) {
     }
     for (let k = 0; k < box.n && box.x + k < values.length; k++) {
       const share = values[box.x + k] / most;
-      context.fillStyle = css(colours, 0.25 + 0.75 * share);
+      const masked = state.show === "received" && drawn.inside?.[box.x + k];
+      context.fillStyle = masked ? "#0072b2" : css(colours, 0.25 + 0.75 * share);
       context.fillRect(left + k * wide, top + high * (1 - share), Math.max(wide - 0.5, 0.5), high * share);
     }
     if (state.show === "received") {

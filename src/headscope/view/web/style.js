@@ -30,7 +30,7 @@ button.small { padding: 1px 8px; font-size: 13px; } button.primary { background:
 .buttons { display: flex; gap: 6px; align-items: center; flex-wrap: wrap; }
 .tabs { display: flex; gap: 2px; } .tabs button { border-radius: 6px 6px 0 0; border-bottom-width: 3px; } .tabs [aria-selected=true] { border-bottom-color: var(--blue); font-weight: 600; }
 .asking { display: flex; gap: 10px; align-items: flex-start; margin-bottom: 8px; } .asking[hidden] { display: none; }
-.asking textarea { flex: 1; min-width: 0; resize: vertical; background: var(--paper); }
+.asking textarea { flex: 1; min-width: 0; resize: vertical; background: var(--paper); unicode-bidi: plaintext; }
 .options, .menu { position: relative; } .options > div, .menu > div {
   position: absolute; right: 0; z-index: 9; margin-top: 4px; padding: 10px; display: grid; gap: 8px; min-width: 230px; background: var(--paper);
   border: 1px solid var(--line); border-radius: 8px; box-shadow: 0 6px 24px #0003; }
@@ -64,7 +64,7 @@ aside > select { width: 100%; margin: 6px 0 4px; }
 .sentence { border-bottom: 2px solid transparent; padding-bottom: 2px; } .sentence.even { border-bottom-color: color-mix(in srgb, var(--soft) 55%, transparent); } .sentence.odd { border-bottom-color: color-mix(in srgb, var(--soft) 22%, transparent); }
 .number { font-size: 9px; color: var(--soft); vertical-align: super; margin: 0 1px 0 4px; user-select: none; }
 .token { display: inline-block; line-height: 1.35; padding: 1px 3px; margin: 0 1px; border-radius: 4px; cursor: pointer; position: relative; border: 1px solid transparent; unicode-bidi: isolate; max-width: 100%; }
-.token.piece { margin-left: -3px; padding-left: 2px; border-left: 1px dotted var(--line); border-radius: 0 4px 4px 0; } .token.start, .token.end { color: var(--soft); font-size: 12px; }
+.token.piece { margin-left: -4px; padding-left: 1px; border-left: 1px dotted var(--line); border-radius: 0 4px 4px 0; } .token.start, .token.end { color: var(--soft); font-size: 12px; }
 .token:hover, .token.looked { border-color: var(--ink); } .token.kept { outline: 2px solid var(--blue); } .token.high { font-weight: 600; }
 .token.attended { box-shadow: 0 3px 0 -1px var(--mask); } .token.focal::before { content: "★"; position: absolute; top: -11px; left: 50%; translate: -50% 0; font-size: 9px; line-height: 1; color: var(--bar); }
 .arcs { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: visible; z-index: -1; } .arcs path { fill: none; opacity: .55; stroke-linecap: round; }

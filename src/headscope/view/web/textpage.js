@@ -82,10 +82,9 @@ export function textPage({ source, store, about, theme, tell }) {
   const look = html("button", { type: "submit", class: "primary" }, "Look");
   const form = html("form", { class: "asking", onsubmit: (/** @type {Event} */ event) => {
     event.preventDefault();
-    const state = store.get();
     const asked = asking();
     // A new text begins at its whole matrix, with no token kept.
-    store.set({ text: area.value, id: "", options: asked, token: -1, x: 0, y: 0, n: 0, head: state.head });
+    store.set({ text: area.value, id: "", options: asked, token: -1, x: 0, y: 0, n: 0 });
   } }, area, html("div", { class: "buttons" }, look, options));
   form.hidden = !source.inspect;
 
@@ -219,10 +218,9 @@ export function textPage({ source, store, about, theme, tell }) {
     look.disabled = true;
     root.setAttribute("aria-busy", "true");
     try {
-      let id = state.id;
-      if (!id && !state.text) id = about.texts[0] ?? "";
-      if (!id && !state.text) return;
-      const next = await fetchText(id, state.text, state.options);
+      const asked = state.id || state.text ? state : about.first;
+      if (!asked) return; // a run without a text: one can be typed
+      const next = await fetchText(asked.id, asked.text, state.options);
       if (turn !== reading) return;
       const first = text === null;
       const other = text?.id !== next.id;
