@@ -275,7 +275,8 @@ def test_thumbnails_are_the_matrices_in_small(tab: Tab, address: str, seen: Insp
 
 def test_everything_can_be_reached_and_done_with_keys(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
-    where = """() => { let e = document.activeElement; while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
+    where = """() => { let e = document.activeElement;
+        while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
         return [e.tagName, e.className, e.getAttribute('aria-label') || e.name || e.textContent.slice(0, 20),
                 getComputedStyle(e).outlineStyle] }"""
     stops = []

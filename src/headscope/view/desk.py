@@ -166,10 +166,9 @@ class Desk:
             return arrays.attention(seen.inspection, layer, head)
 
     def save_text(self, name: str, file: Path) -> Path:
-        """Write a text's whole inspection as netCDF."""
-        seen = self._seen(name)
-        with seen.lock:
-            return seen.inspection.save(file)
+        """Write a text's whole inspection as netCDF, through a copy: matrices of all heads are not kept here."""
+        seen = self._seen(name).inspection
+        return Inspection(seen.model, seen.options, seen.captured).save(file)
 
     @property
     def run(self) -> Corpus:

@@ -11,7 +11,6 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -43,7 +42,7 @@ class Refused(Exception):  # noqa: N818 - an answer
 
 
 class Guard:
-    """ASGI middleware: token, Host, Origin, size and time of every request; headers of every answer."""
+    """Around an ASGI application: token, Host, Origin, size and time of every request; headers of every answer."""
 
     def __init__(
         self,
@@ -70,9 +69,9 @@ class Guard:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                own = {name.encode() for name in SAFE}
+                own = dict(safe_headers())
                 kept = [(k, v) for k, v in message.get("headers", []) if k.lower() not in own]
-                message = {**message, "headers": [*kept, *((k.encode(), v.encode()) for k, v in SAFE.items())]}
+                message = {**message, "headers": [*kept, *own.items()]}
             await send(message)
 
         try:
@@ -138,14 +137,23 @@ class _Replay:
         return await self.receive()
 
 
-async def _refuse(send: Send, refused: Refused) -> None:
+def safe_headers() -> list[tuple[bytes, bytes]]:
+    """What every answer carries."""
+    return [(name.encode(), value.encode()) for name, value in SAFE.items()]
+
+
+def refusal(refused: Refused) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Headers and body of an answer that refuses, after which the connection ends."""
     body = json.dumps({"error": refused.why}).encode()
-    headers: list[Any] = [
+    headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    if refused.status == 503:
-        headers.append((b"retry-after", b"1"))
+    return [*headers, (b"retry-after", b"1")] if refused.status == 503 else headers, body
+
+
+async def _refuse(send: Send, refused: Refused) -> None:
+    headers, body = refusal(refused)
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

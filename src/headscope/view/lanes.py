@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class Lane:
             self.inside -= 1
 
         def done(finished: object) -> None:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(left, finished)
 
         work.add_done_callback(done)

@@ -16,6 +16,7 @@ from headscope.view.desk import Answer
 
 ENTRY = "main.js"
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z]+\.js)";\n', re.MULTILINE)
+TYPES = re.compile(r"^[ \t]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL)  # comments on lines of their own, for tsc
 EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
 
@@ -39,7 +40,7 @@ def module() -> str:
         source = (folder / name).read_text(encoding="utf-8")
         for needed in IMPORT.findall(source):
             join(needed, (*above, name))
-        joined[name] = EXPORT.sub("", IMPORT.sub("", source))
+        joined[name] = EXPORT.sub("", TYPES.sub("", IMPORT.sub("", source)))
 
     join(ENTRY, ())
     return "\n".join(f"// {name}\n{source}" for name, source in joined.items())

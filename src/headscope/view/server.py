@@ -6,34 +6,37 @@ import asyncio
 import logging
 import secrets
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Annotated, Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
 
+import h11
 import uvicorn
 from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headscope import __version__
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, brief
 from headscope.texts.one import LONGEST_TEXT
 from headscope.view.desk import Desk, Gone
-from headscope.view.guard import SECONDS, Guard
+from headscope.view.guard import SECONDS, Guard, Refused, refusal, safe_headers
 from headscope.view.lanes import Busy, Lane
 from headscope.view.page import module, served_page
+from headscope.windows.text import in_a_line
 
 HOST = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a request's headers to arrive
 CONNECTIONS = 256
 BINARY = "application/octet-stream"
+SAVED = "inspection.nc"
 
 TextId = Annotated[str, Path(pattern="^t[0-9a-f]{20}$")]
 Number = Annotated[int, Path(ge=0, le=9999)]
@@ -63,8 +66,33 @@ class Problem(BaseModel):
     error: str
 
 
-def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) -> FastAPI:
-    """Everything the page asks for, as HTTP. Only the guard's limits can be set."""
+class Numbers(Response):
+    """An answer in binary."""
+
+    media_type = BINARY
+
+
+class Download(FileResponse):
+    """A whole file, never a part of it; where it was made for this answer, it is gone afterwards."""
+
+    media_type = BINARY
+
+    def __init__(self, file: File, made_in: TemporaryDirectory[str] | None = None) -> None:
+        super().__init__(file, media_type=BINARY, filename=file.name)
+        self.made_in = made_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
+        try:
+            await super().__call__({**scope, "headers": headers}, receive, send)
+        finally:
+            if self.made_in is not None:
+                self.made_in.cleanup()
+
+
+def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) -> Guard:
+    """Everything the page asks for, as HTTP behind the guard, whose limits can be set."""
     # The model reads one text at a time; what was read already is looked up beside it.
     reading = Lane("reading", workers=1, waiting=16)
     looking = Lane("looking", workers=2, waiting=64)
@@ -80,12 +108,11 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
         lifespan=living, redirect_slashes=False,
         responses={code: {"model": Problem} for code in (400, 401, 403, 404, 408, 413, 421, 422, 503)},
     )  # fmt: skip
-    app.add_middleware(Guard, token=token, hosts=hosts, **limits)
     _problems(app)
 
     async def answer(path: str, lane: Lane = looking) -> Response:
         found = await lane.run(desk.answer, path)
-        return Response(found, media_type=BINARY) if isinstance(found, bytes) else JSONResponse(found)
+        return Numbers(found) if isinstance(found, bytes) else JSONResponse(found)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def page() -> HTMLResponse:
@@ -108,36 +135,37 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def text(name: TextId) -> Response:
         return await answer(f"texts/{name}")
 
-    @app.get("/api/texts/{name}/pairs")
+    @app.get("/api/texts/{name}/pairs", response_class=Numbers)
     async def pairs(name: TextId) -> Response:
         return await answer(f"texts/{name}/pairs")
 
-    @app.get("/api/texts/{name}/layers/{layer}")
+    @app.get("/api/texts/{name}/layers/{layer}", response_class=Numbers)
     async def layer_of_text(name: TextId, layer: Number) -> Response:
         return await answer(f"texts/{name}/layers/{layer}")
 
-    @app.get("/api/texts/{name}/heads/{layer}/{head}")
+    @app.get("/api/texts/{name}/heads/{layer}/{head}", response_class=Numbers)
     async def head_of_text(name: TextId, layer: Number, head: Number) -> Response:
         return await answer(f"texts/{name}/heads/{layer}/{head}")
 
-    @app.get("/api/texts/{name}/heads/{layer}/{head}/attention")
+    @app.get("/api/texts/{name}/heads/{layer}/{head}/attention", response_class=Numbers)
     async def attention(name: TextId, layer: Number, head: Number) -> Response:
         # Where maps are not kept this runs the model, so it waits with those who do.
         return await answer(f"texts/{name}/heads/{layer}/{head}/attention", reading)
 
-    @app.get("/api/texts/{name}/inspection.nc")
+    @app.get("/api/texts/{name}/inspection.nc", response_class=Download)
     async def dataset(name: TextId) -> Response:
-        return _download(await looking.run(_saved, lambda file: desk.save_text(name, file)), "inspection.nc")
+        folder = await looking.run(_saved, desk, name)
+        return Download(File(folder.name) / SAVED, folder)
 
     @app.get("/api/run")
     async def run() -> Response:
         return await answer("run")
 
-    @app.get("/api/run/result.nc")
+    @app.get("/api/run/result.nc", response_class=Download)
     async def result() -> Response:
-        return FileResponse(desk.run.result.file, media_type=BINARY, filename="result.nc")
+        return Download(desk.run.result.file)
 
-    @app.get("/api/run/atlas/{step}")
+    @app.get("/api/run/atlas/{step}", response_class=Numbers)
     async def atlas(step: Step) -> Response:
         return await answer(f"run/atlas/{step}")
 
@@ -149,14 +177,15 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def curves(layer: Number, head: Number, step: Step) -> Response:
         return await answer(f"run/heads/{layer}/{head}/{step}")
 
-    return app
+    return Guard(app, token=token, hosts=hosts, **limits)
 
 
 def _problems(app: FastAPI) -> None:
     """Every way to fail becomes a status and a sentence."""
 
-    def problem(status: int, why: str) -> JSONResponse:
-        return JSONResponse({"error": why}, status, {"retry-after": "1"} if status == 503 else None)
+    def problem(status: int, why: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        wait = {"retry-after": "1"} if status == 503 else {}
+        return JSONResponse({"error": in_a_line(why)}, status, {**(headers or {}), **wait})
 
     @app.exception_handler(HeadscopeError)
     async def wrong(_: Request, error: HeadscopeError) -> Response:
@@ -169,30 +198,37 @@ def _problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part != "body")
+        where = ".".join(str(part) for part in first["loc"] if part != "body")[:80]
         return problem(422, f"{where}: {first['msg']}" if where else str(first["msg"]))
 
     @app.exception_handler(HTTPException)
     async def other(_: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, str(error.detail))
+        return problem(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(Exception)
+    async def defect(_: Request, error: Exception) -> Response:
+        return problem(500, f"a defect of headscope, please report it: {type(error).__name__}: {brief(error)}")
 
 
-def _saved(write: Callable[[File], Any]) -> File:
-    folder = File(tempfile.mkdtemp(prefix="headscope-"))
-    write(folder / "inspection.nc")
-    return folder / "inspection.nc"
-
-
-def _download(file: File, name: str) -> Response:
-    def clear() -> None:
-        file.unlink(missing_ok=True)
-        with suppress(OSError):
-            file.parent.rmdir()
-
-    return FileResponse(file, media_type=BINARY, filename=name, background=BackgroundTask(clear))
+def _saved(desk: Desk, name: str) -> TemporaryDirectory[str]:
+    """A text's inspection as a file in a folder, which goes away with the object even if nobody waited for it."""
+    folder = TemporaryDirectory(prefix="headscope-", ignore_cleanup_errors=True)
+    try:
+        desk.save_text(name, File(folder.name) / SAVED)
+    except BaseException:
+        folder.cleanup()
+        raise
+    return folder
 
 
 # ---------------------------------------------------------------------- uvicorn
+
+
+async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer to whoever connects when too many are there already."""
+    headers, body = refusal(Refused(503, "too many connections at once; try again in a moment"))
+    await send({"type": "http.response.start", "status": 503, "headers": [*headers, *safe_headers()]})
+    await send({"type": "http.response.body", "body": body})
 
 
 class Impatient(H11Protocol):
@@ -201,38 +237,50 @@ class Impatient(H11Protocol):
     patience, limit = PATIENCE, SECONDS + 5
     _clock: asyncio.TimerHandle | None = None
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float | None) -> None:
+        """Begin to count anew; None: do not count."""
         if self._clock is not None:
             self._clock.cancel()
-        self._clock = self.loop.call_later(seconds, self.transport.abort)
+        self._clock = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS:
+            self.app = crowded
         self._wait(self.patience)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; once a request has begun, it has as long as any request."""
-        before = self.cycle
+        """Take what came, by the clock."""
         if self._clock is None:
             self._wait(self.patience)  # the next request on a connection that was kept
         super().data_received(data)
-        if self.cycle is not before and not self.transport.is_closing():
+
+    def handle_events(self) -> None:
+        """Once a request has begun, it has as long as any request; those sent ahead begin here too."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
             self._wait(self.limit)
 
     def on_response_complete(self) -> None:
-        """Stop the clock until somebody speaks again."""
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
+        """Stop the clock until somebody speaks again; an answer that is not all gone yet must go in time."""
+        self._wait(self.limit if self.transport.get_write_buffer_size() else None)
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the clock."""
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
+        self._wait(None)
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP as everything else is refused."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            headers, body = refusal(Refused(400, msg))
+            start = h11.Response(status_code=400, headers=[*headers, *safe_headers()], reason=b"Bad Request")
+            for event in (start, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
 
 @dataclass
@@ -257,7 +305,7 @@ class Server:
         app = application(self.desk, token=self.token, hosts=hosts, **self.limits)
         config = uvicorn.Config(
             app, http=Impatient, ws="none", lifespan="on", access_log=False, log_level=logging.CRITICAL,
-            limit_concurrency=CONNECTIONS, timeout_keep_alive=10, timeout_graceful_shutdown=5, server_header=False,
+            timeout_keep_alive=10, timeout_graceful_shutdown=5, server_header=False, proxy_headers=False,
             h11_max_incomplete_event_size=65_536,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
@@ -285,6 +333,7 @@ def _bound(port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((HOST, port))
+        made.listen()  # so that whoever is told the address may connect at once
     except (OSError, OverflowError) as error:
         made.close()
         raise HeadscopeError(f"port {port} cannot be used: {error}", "leave out --port to take a free one") from error

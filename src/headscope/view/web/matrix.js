@@ -151,27 +151,29 @@ export function matrixView(events) {
     const keys = drawn?.state.show === "attention" ? (head.text.keys ?? own) : own;
     const strips = theme === "light" ? ["#9aa7b4", "#d3dae1"] : ["#5b6b7c", "#333d48"];
     const line = theme === "light" ? "rgba(0, 0, 0, .45)" : "rgba(255, 255, 255, .4)";
-    context.font = `${clamp(9, box.cell * 0.72, 13)}px system-ui, sans-serif`;
+    if (box.cell >= LABELLED) context.font = `${clamp(9, box.cell * 0.72, 13)}px system-ui, sans-serif`;
     for (const across of [true, false]) {
       const tokens = across ? keys : own;
       const [from, number] = across ? [box.x, box.columns] : [box.y, box.rows];
-      const end = across ? box.margin + box.rows * box.cell : box.margin + box.columns * box.cell;
-      for (let k = 0; k < number; k++) {
-        const token = from + k;
-        const at = box.margin + k * box.cell;
-        const sentence = tokens.sentence[token];
+      const long = (across ? box.rows : box.columns) * box.cell;
+      for (let begin = 0, k = 1; k <= number; k++) {
+        const sentence = tokens.sentence[from + begin];
+        if (k < number && tokens.sentence[from + k] === sentence) continue;
+        const [at, wide] = [box.margin + begin * box.cell, (k - begin) * box.cell];
         if (sentence >= 0) {
           context.fillStyle = strips[sentence % 2];
-          if (across) context.fillRect(at, box.margin - 6, box.cell + 0.5, 4);
-          else context.fillRect(box.margin - 6, at, 4, box.cell + 0.5);
+          context.fillRect(across ? at : box.margin - 6, across ? box.margin - 6 : at, across ? wide : 4, across ? 4 : wide);
         }
-        if (k > 0 && sentence !== tokens.sentence[token - 1]) {
+        if (begin > 0) {
           context.fillStyle = line;
-          if (across) context.fillRect(at - 0.5, box.margin, 1, end - box.margin);
-          else context.fillRect(box.margin, at - 0.5, end - box.margin, 1);
+          context.fillRect(across ? at - 0.5 : box.margin, across ? box.margin : at - 0.5, across ? 1 : long, across ? long : 1);
         }
-        if (box.cell < LABELLED) continue;
-        context.fillStyle = theme === "light" ? "#222222" : "#dddddd";
+        begin = k;
+      }
+      if (box.cell < LABELLED) continue;
+      context.fillStyle = theme === "light" ? "#222222" : "#dddddd";
+      for (let k = 0; k < number; k++) {
+        const [token, at] = [from + k, box.margin + k * box.cell];
         context.save();
         context.translate(across ? at + box.cell / 2 : box.margin - 9, across ? box.margin - 9 : at + box.cell / 2);
         if (across) context.rotate(-Math.PI / 2);

@@ -69,7 +69,16 @@ export function panelView({ source, store, theme, onhover, onstep, onpin, pinned
   );
   const chart = html("div", { class: "chart-holder" });
   const relations = html("table", { class: "relations" });
-  const strongest = html("table", { class: "pairs" });
+  /** @type {{i: number, j: number, p: number}[]} */
+  let best = [];
+  const pairRows = Array.from({ length: PAIRS }, (_, k) => {
+    const point = () => onhover(best[k] ?? { i: -1, j: -1 });
+    const leave = () => onhover({ i: -1, j: -1 });
+    return html("tr", { tabindex: 0, class: "pair", hidden: true, onclick: () => store.set({ token: best[k]?.i ?? -1 }), onfocus: point, onmouseenter: point, onblur: leave, onmouseleave: leave },
+      html("td", {}, html("bdi", {})), html("td", {}, html("bdi", {})), html("td", {}), html("td", {}));
+  });
+  const nothing = html("tr", {}, html("td", { colspan: 4 }, "none at this τ"));
+  const strongest = html("table", { class: "pairs", "aria-label": "Strongest pairs" }, html("tbody", {}, ...pairRows, nothing));
   const numbers = html("dl", { class: "numbers" });
   const right = html("div", { class: "right" }, matrix.frame, tools, readout);
   const figures = html(
@@ -125,6 +134,9 @@ export function panelView({ source, store, theme, onhover, onstep, onpin, pinned
     );
   }
 
+  /** What the numbers were last drawn for. @type {{head: Head | null, tau: number}} */
+  let numbered = { head: null, tau: 0 };
+
   /**
    * @param {Head} head_
    * @param {State} state
@@ -132,7 +144,6 @@ export function panelView({ source, store, theme, onhover, onstep, onpin, pinned
   function drawNumbers(head_, state) {
     if (!text || !pairs) return;
     const counts = head_.counts(state.tau);
-    refill(title, `Layer ${head_.layer}, head ${head_.head}`);
     const mask = head_.mask(state.theta);
     refill(
       focal,
@@ -143,23 +154,28 @@ export function panelView({ source, store, theme, onhover, onstep, onpin, pinned
       html("span", { class: "mask-count", "data-number": mask.number, "data-contrast": mask.contrast },
         ` · ${mask.number} attended${Number.isNaN(mask.contrast) ? "" : `, contrast ${shown(mask.contrast, 3)}`}`),
     );
+    if (numbered.head === head_ && numbered.tau === state.tau) return;
+    if (numbered.head !== head_) refill(title, `Layer ${head_.layer}, head ${head_.head}`);
+    numbered = { head: head_, tau: state.tau };
     const grouped = binned(counts.distance, pairs.base, head_.size);
     refill(chart, distances({ ...grouped, width: 330, height: 150 }));
     chart.dataset.counts = counts.distance.join(",");
-    const rows = text.relations.map((name, k) => {
-      const own = counts.relation[k];
-      const over = counts.high && pairs ? own / counts.high / (pairs.related[k] / pairs.number) : NaN;
-      return html("tr", { "data-relation": name, "data-high": own, "data-all": pairs?.related[k] },
-        html("th", { scope: "row" }, RELATIONS[/** @type {keyof typeof RELATIONS} */ (name)]),
-        html("td", {}, own.toLocaleString("en")), html("td", {}, pairs?.related[k].toLocaleString("en")), html("td", {}, shown(over)));
+    const rows = /** @type {NodeListOf<HTMLElement>} */ (relations.querySelectorAll("tr[data-relation]"));
+    rows.forEach((row, k) => {
+      const [own, every] = [counts.relation[k], pairs?.related[k] ?? 0];
+      const over = counts.high && pairs ? own / counts.high / (every / pairs.number) : NaN;
+      [row.dataset.high, row.dataset.all] = [String(own), String(every)];
+      [own.toLocaleString("en"), every.toLocaleString("en"), shown(over)].forEach((words, column) => write(row.children[column + 1], words));
     });
-    refill(relations, html("thead", {}, html("tr", {}, html("td", {}), html("th", {}, "similar"), html("th", {}, "all"), html("th", { title: "share among similar pairs over share among all" }, "× base"))), html("tbody", {}, ...rows));
-    const best = head_.strongest(state.tau, PAIRS).map(({ i, j, p }) =>
-      html("tr", { tabindex: 0, class: "pair", onclick: () => store.set({ token: i }), onfocus: () => onhover({ i, j }), onmouseenter: () => onhover({ i, j }), onmouseleave: () => onhover({ i: -1, j: -1 }) },
-        html("td", {}, html("bdi", {}, text?.tokens.label[i])), html("td", {}, html("bdi", {}, text?.tokens.label[j])),
-        html("td", {}, RELATIONS[/** @type {keyof typeof RELATIONS} */ (text?.relations[pairs?.relation[p] ?? 6] ?? "none")]),
-        html("td", {}, shown(head_.level(i, j)))));
-    refill(strongest, html("tbody", {}, ...(best.length ? best : [html("tr", {}, html("td", {}, "none at this τ"))])));
+    best = head_.strongest(state.tau, PAIRS);
+    pairRows.forEach((row, k) => {
+      row.hidden = k >= best.length;
+      if (!best[k] || !text || !pairs) return;
+      const { i, j, p } = best[k];
+      const relation = RELATIONS[/** @type {keyof typeof RELATIONS} */ (text.relations[pairs.relation[p]])];
+      [text.tokens.label[i], text.tokens.label[j], relation, shown(head_.level(i, j))].forEach((words, column) => write(row.children[column].firstElementChild ?? row.children[column], words));
+    });
+    nothing.hidden = best.length > 0;
   }
 
   /**
@@ -167,6 +183,11 @@ export function panelView({ source, store, theme, onhover, onstep, onpin, pinned
    * @param {State} state
    */
   function drawLegend(head_, state) {
+    const tau = /** @type {HTMLElement | null} */ (legend.querySelector(".tau"));
+    if (tau) tau.style.left = `${50 + 2.5 * state.tau}%`;
+    const key = `${head_.layer}.${head_.head} ${state.show} ${theme()} ${head_.attention !== null}`;
+    if (legend.dataset.key === key && legend.dataset.text === text?.id) return;
+    [legend.dataset.key, legend.dataset.text] = [key, text?.id];
     const attends = state.show === "attention" || state.show === "received";
     const norms = state.show === "norms";
     const colours = palette(theme(), norms ? "norms" : attends ? "attention" : "similarity");
@@ -210,6 +231,10 @@ export function panelView({ source, store, theme, onhover, onstep, onpin, pinned
           onpick: (token) => store.set({ token: store.get().token === token ? -1 : token }),
         });
         refill(holder, tokens.frame);
+        refill(relations,
+          html("thead", {}, html("tr", {}, html("td", {}), html("th", {}, "similar"), html("th", {}, "all"), html("th", { title: "share among similar pairs over share among all" }, "× base"))),
+          html("tbody", {}, ...next.relations.map((name) => html("tr", { "data-relation": name }, html("th", { scope: "row" }, RELATIONS[/** @type {keyof typeof RELATIONS} */ (name)]), html("td", {}), html("td", {}), html("td", {})))));
+        numbered = { head: null, tau: 0 };
         hover = { i: -1, j: -1 };
       }
       head = new Head(next, /** @type {Pairs} */ (pairs), found, layer, number);
@@ -254,6 +279,14 @@ export function panelView({ source, store, theme, onhover, onstep, onpin, pinned
     current: () => (head && text && pairs && tokens ? { head, text, pairs, tokens, chart } : null),
     close: () => measure.disconnect(),
   };
+}
+
+/**
+ * @param {Element} place
+ * @param {string} words
+ */
+function write(place, words) {
+  if (place.textContent !== words) place.textContent = words;
 }
 
 /**

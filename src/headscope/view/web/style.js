@@ -65,7 +65,7 @@ aside > select { width: 100%; margin: 6px 0 4px; }
 .number { font-size: 9px; color: var(--soft); vertical-align: super; margin: 0 1px 0 4px; user-select: none; }
 .token { display: inline-block; line-height: 1.35; padding: 1px 3px; margin: 0 1px; border-radius: 4px; cursor: pointer; position: relative; border: 1px solid transparent; unicode-bidi: isolate; max-width: 100%; }
 .token.piece { margin-left: -4px; padding-left: 1px; border-left: 1px dotted var(--line); border-radius: 0 4px 4px 0; } .token.start, .token.end { color: var(--soft); font-size: 12px; }
-.token:hover, .token.looked { border-color: var(--ink); } .token.kept { outline: 2px solid var(--blue); } .token.high { font-weight: 600; }
+.token:hover, .token.looked { border-color: var(--ink); } .token.kept { outline: 2px solid var(--blue); } .token.high { border-color: color-mix(in srgb, var(--ink) 55%, transparent); }
 .token.attended { box-shadow: 0 3px 0 -1px var(--mask); } .token.focal::before { content: "★"; position: absolute; top: -11px; left: 50%; translate: -50% 0; font-size: 9px; line-height: 1; color: var(--bar); }
 .arcs { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: visible; z-index: -1; } .arcs path { fill: none; opacity: .55; stroke-linecap: round; }
 .matrix { position: relative; } .matrix canvas { position: absolute; inset: 0; width: 100%; height: 100%; } .matrix .over { pointer-events: none; } .matrix .picture { touch-action: pan-y; cursor: crosshair; }
@@ -74,9 +74,9 @@ aside > select { width: 100%; margin: 6px 0 4px; }
 .readout { min-height: 3.9em; margin: 6px 0 0; font-size: 13px; overflow-wrap: anywhere; } .quoted { background: var(--raised); border-radius: 3px; padding: 0 3px; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 16px 24px; padding-top: 8px; border-top: 1px solid var(--line); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; } td, th { padding: 2px 10px 2px 0; text-align: left; vertical-align: top; } .relations td, .relations thead th { text-align: right; } .relations th { font-weight: 400; }
-.pairs tr:hover, .pairs tr:focus { background: var(--hover); } .pairs { width: 100%; } .pair { cursor: pointer; } .pairs td:nth-child(3) { color: var(--soft); }
+.pairs tr:hover, .pairs tr:focus { background: var(--hover); } .pairs { width: 100%; table-layout: fixed; } .pairs td { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } .pair { cursor: pointer; } .pairs td:nth-child(3) { color: var(--soft); }
 .numbers { display: grid; grid-template-columns: 1fr auto; gap: 2px 12px; margin: 0; max-width: 300px; } .numbers dd { margin: 0; font-variant-numeric: tabular-nums; text-align: right; }
-.chart { max-width: 100%; height: auto; font-size: 11px; fill: var(--soft); overflow: visible; } .grid { stroke: var(--line); } .bar { fill: var(--bar); opacity: .85; } .base { fill: none; stroke: var(--ink); stroke-dasharray: 4 3; stroke-width: 1.3; }
+.figures section, .matrix, .focal-line, .readout, aside { contain: layout; } .chart { max-width: 100%; height: auto; font-size: 11px; fill: var(--soft); overflow: visible; } .grid { stroke: var(--line); } .bar { fill: var(--bar); opacity: .85; } .base { fill: none; stroke: var(--ink); stroke-dasharray: 4 3; stroke-width: 1.3; }
 .interval { stroke: var(--ink); stroke-width: 1; } .interval.wide { stroke-width: 3; opacity: .6; } .dot { fill: var(--ink); } .none { stroke: var(--soft); stroke-dasharray: 2 2; } .bound { stroke: var(--soft); } .beyond { fill: var(--soft); opacity: .13; }
 .holds .dot, .holds .wide { fill: var(--holds); stroke: var(--holds); } .does-not-hold .dot, .does-not-hold .wide { fill: var(--fails); stroke: var(--fails); } .open .dot, .open .wide { fill: var(--open); stroke: var(--open); }
 .line { fill: none; stroke-width: 2; } .line.first, .band.first { stroke: var(--bar); } .line.second, .band.second { stroke: var(--second); } .line.second { stroke-dasharray: 6 3; } .band { stroke: none !important; opacity: .2; } .band.first { fill: var(--bar); } .band.second { fill: var(--second); }
@@ -93,6 +93,5 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; } td, th 
   .asking { flex-direction: column; align-items: stretch; } .controls { gap: 4px 12px; position: static; } .slider input { width: 110px; } .switch label span { padding: 3px 7px; font-size: 13px; } .controls .menu { margin-left: 0; }
   main { padding: 8px 12px 24px; } .findings td:nth-child(3), .findings th:nth-child(3) { display: none; } .options > div { left: 0; right: auto; } .menu > div { left: auto; right: 0; }
 }
-@media (prefers-reduced-motion: no-preference) { .tile, .token { transition: background-color 80ms linear; } }
 @media print { .controls, .asking, .buttons { display: none; } }
 `;

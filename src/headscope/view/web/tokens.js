@@ -1,6 +1,6 @@
 // The text itself, token by token, sentence by sentence; arcs between the tokens that a head finds most alike.
 
-import { html, refill, vector } from "./dom.js";
+import { html, vector } from "./dom.js";
 import { css, ink, palette, signed } from "./colours.js";
 import { strongestOf } from "./matrix.js";
 
@@ -99,7 +99,6 @@ export function tokensView(text, events) {
     const longest = head.norms.reduce((most, each) => Math.max(most, each), 1e-12);
     const keys = text.keys?.label.length ?? head.size;
     for (let k = 0; k < tokens.length; k++) {
-      const { style, classList } = tokens[k];
       /** Where on the scale, and how strongly. */
       let [at, part] = [0, 0];
       const same = head.pairs.same[k];
@@ -116,20 +115,41 @@ export function tokensView(text, events) {
         [at, part] = [signed(0.85 * (counts.times[same] / busiest)), counts.times[same] ? 0.75 : 0];
       }
       const lit = part > 0.01 && Math.abs(at - (attends || state.show === "norms" ? 0 : 0.5)) > 0.02;
-      style.background = lit ? (part === 1 ? css(colours, at) : faint(css(colours, at), part)) : "";
-      style.color = lit && part > 0.5 ? ink(colours, part === 1 ? at : 0.5 + (at - 0.5) * part) : "";
-      classList.toggle("high", token >= 0 && token !== k && head.high(token, k, state.tau));
-      classList.toggle("looked", k === token || k === other);
-      classList.toggle("kept", k === state.token);
-      classList.toggle("focal", counts.focal >= 0 && same === counts.focal);
-      classList.toggle("attended", !!inside && inside[k]);
-      tokens[k].setAttribute("aria-selected", String(k === state.token));
+      const background = lit ? (part === 1 ? css(colours, at) : faint(css(colours, at), part)) : "";
+      const colour = lit && part > 0.5 ? ink(colours, part === 1 ? at : 0.5 + (at - 0.5) * part) : "";
+      const marks =
+        (token >= 0 && token !== k && head.high(token, k, state.tau) ? " high" : "") +
+        (k === token || k === other ? " looked" : "") +
+        (k === state.token ? " kept" : "") +
+        (counts.focal >= 0 && same === counts.focal ? " focal" : "") +
+        (inside?.[k] ? " attended" : "");
+      look(k, background, colour, marks);
     }
     drawArcs(head, state, theme, token);
   }
 
+  /** How each token looks now: only what differs is written, for a browser lays out again whatever is. */
+  const looks = tokens.map((token) => ({ own: token.className, background: "", colour: "", marks: "" }));
+
+  /**
+   * @param {number} k
+   * @param {string} background
+   * @param {string} colour
+   * @param {string} marks
+   */
+  function look(k, background, colour, marks) {
+    const now = looks[k];
+    if (now.background !== background) tokens[k].style.background = now.background = background;
+    if (now.colour !== colour) tokens[k].style.color = now.colour = colour;
+    if (now.marks === marks) return;
+    now.marks = marks;
+    tokens[k].className = now.own + marks;
+    tokens[k].setAttribute("aria-selected", String(marks.includes("kept")));
+  }
+
   /** @type {Map<number, DOMRect> | null} */
   let boxes = null;
+  let moved = true;
 
   /** @param {number} place */
   function box(place) {
@@ -150,21 +170,26 @@ export function tokensView(text, events) {
    * @param {number} token
    */
   function drawArcs(head, state, theme, token) {
-    if (!state.arcs || (state.show !== "similarity" && state.show !== "level")) return refill(arcs);
+    const drawn = state.arcs && (state.show === "similarity" || state.show === "level");
     const colours = palette(theme, "similarity");
-    const paths = head.strongest(state.tau, ARCS, token).map(({ i, j }) => {
+    const pairs = drawn ? head.strongest(state.tau, ARCS, token) : [];
+    while (arcs.childElementCount > pairs.length) arcs.lastElementChild?.remove();
+    while (arcs.childElementCount < pairs.length) arcs.append(vector("path"));
+    pairs.forEach(({ i, j }, place) => {
       const [a, b] = [box(i), box(j)];
       const [x1, x2] = [a.x + a.width / 2, b.x + b.width / 2];
       const [y1, y2] = [a.y + 2, b.y + 2];
       const lift = Math.min(8 + Math.abs(x2 - x1) * 0.22 + Math.abs(y2 - y1) * 0.1, 58);
       const level = head.level(i, j);
-      return vector("path", {
-        d: `M${x1} ${y1}C${x1} ${y1 - lift} ${x2} ${y2 - lift} ${x2} ${y2}`,
-        stroke: css(colours, signed(0.35 + 0.6 * level)), "stroke-width": (0.6 + 1.9 * level).toFixed(2),
-        "data-pair": `${i},${j}`,
-      });
+      const path = arcs.children[place];
+      if (path.getAttribute("data-pair") !== `${i},${j}` || moved) {
+        path.setAttribute("d", `M${x1} ${y1}C${x1} ${y1 - lift} ${x2} ${y2 - lift} ${x2} ${y2}`);
+        path.setAttribute("data-pair", `${i},${j}`);
+      }
+      path.setAttribute("stroke", css(colours, signed(0.35 + 0.6 * level)));
+      path.setAttribute("stroke-width", (0.6 + 1.9 * level).toFixed(2));
     });
-    refill(arcs, ...paths);
+    moved = false;
   }
 
   return {
@@ -174,6 +199,7 @@ export function tokensView(text, events) {
     /** Places of tokens must be measured again. */
     moved: () => {
       boxes = null;
+      moved = true;
     },
     box,
     focus: focusToken,
