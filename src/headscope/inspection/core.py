@@ -16,12 +16,12 @@ import xarray as xr
 
 from headscope.errors import HeadscopeError
 from headscope.inspection.capture import Captured, capture, prepare
-from headscope.inspection.summary import likeness_to
 from headscope.inspection.tables import FocalToken, LayerPairs, Options, token_table
 from headscope.measures import attention as attention_
 from headscope.measures import focal as focal_
 from headscope.measures import relations as relations_
 from headscope.measures import similarity as similarity_
+from headscope.measures.pair_loops import likeness_of_heads
 from headscope.windows import Window
 from headscope.windows.window import PUNCTUATION, STOP
 
@@ -53,12 +53,15 @@ def inspect(
 
     def alike(read: Window, outputs: Array, weights: Array) -> Array:
         """Likeness to attention needs matrices and maps at once, so it is taken now, a head at a time."""
-        places = similarity_.pair_places(_counting(read, options.special))
-        found = [
-            likeness_to(similarity_.similarity(out, options.similarity)[places][None], map_[None], places)
-            for out, map_ in zip(torch.from_numpy(outputs), weights, strict=True)
-        ]
-        return torch.cat(found).numpy()
+        places = _counting(read, options.special).numpy().nonzero()[0]
+        found = np.zeros((len(outputs), 1))
+        for out, map_, one in zip(torch.from_numpy(outputs), weights, found, strict=True):
+            matrix = similarity_.similarity(out, options.similarity).numpy()
+            if len(places) and places[-1] - places[0] + 1 != len(places):  # special tokens between two texts
+                matrix, map_ = matrix[np.ix_(places, places)], map_[np.ix_(places, places)]
+            begin = int(places[0]) if len(places) and len(matrix) == len(out) else 0
+            likeness_of_heads(matrix[None, None], np.ascontiguousarray(map_)[None, None], begin, len(places), one)
+        return found[:, 0]
 
     crossing = name == "cross"  # A and S are over different tokens
     captured = capture(model, name, window, layers=layers, maps=False, passing=None if crossing else alike)

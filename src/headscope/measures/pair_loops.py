@@ -365,6 +365,22 @@ def _at_tau(
 
 
 @compiled
+def likeness_of_heads(products: Any, weights: Any, begin: int, n: int, found: Any) -> None:
+    """The correlation of S with attention alone, for windows so long that only this is wanted: (1, H, T, T) to (H,)."""
+    size = n * (n - 1) // 2
+    value = np.empty(max(size, 1), np.float32)
+    for h in range(len(found)):
+        found[h] = 0.0
+        if size < 1:
+            continue
+        _take(products, 0, h, begin, n, value)
+        least, most = _extremes(value, size)
+        if least < most:
+            mean = _total(value, size) / size
+            found[h] = _correlation(products, weights, 0, h, begin, n, mean, _about_mean(value, size, mean))
+
+
+@compiled
 def pairs_of_heads(
     products: Any,  # (B, H, T, T) float32: O·Oᵀ, the diagonal still in it
     levels: Any,  # (B, H, T, T) float64 where levels are ranks; empty where they are shares of the largest

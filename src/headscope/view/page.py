@@ -16,7 +16,9 @@ from headscope.view.desk import Answer
 
 ENTRY = "main.js"
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z]+\.js)";\n', re.MULTILINE)
-TYPES = re.compile(r"^[ \t]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL)  # comments on lines of their own, for tsc
+TYPES = re.compile(
+    r"^[ \t]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL
+)  # comments on lines of their own, for tsc
 EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
 

@@ -9,9 +9,10 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path as File
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import h11
 import uvicorn
@@ -75,8 +76,6 @@ class Numbers(Response):
 class Download(FileResponse):
     """A whole file, never a part of it; where it was made for this answer, it is gone afterwards."""
 
-    media_type = BINARY
-
     def __init__(self, file: File, made_in: TemporaryDirectory[str] | None = None) -> None:
         super().__init__(file, media_type=BINARY, filename=file.name)
         self.made_in = made_in
@@ -106,7 +105,7 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     app = FastAPI(
         title="headscope", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
         lifespan=living, redirect_slashes=False,
-        responses={code: {"model": Problem} for code in (400, 401, 403, 404, 408, 413, 421, 422, 503)},
+        responses={code: _documented(code) for code in (400, 401, 403, 404, 408, 413, 421, 422, 503)},
     )  # fmt: skip
     _problems(app)
 
@@ -152,7 +151,7 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
         # Where maps are not kept this runs the model, so it waits with those who do.
         return await answer(f"texts/{name}/heads/{layer}/{head}/attention", reading)
 
-    @app.get("/api/texts/{name}/inspection.nc", response_class=Download)
+    @app.get("/api/texts/{name}/inspection.nc", response_class=Numbers)
     async def dataset(name: TextId) -> Response:
         folder = await looking.run(_saved, desk, name)
         return Download(File(folder.name) / SAVED, folder)
@@ -161,7 +160,7 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def run() -> Response:
         return await answer("run")
 
-    @app.get("/api/run/result.nc", response_class=Download)
+    @app.get("/api/run/result.nc", response_class=Numbers)
     async def result() -> Response:
         return Download(desk.run.result.file)
 
@@ -178,6 +177,12 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
         return await answer(f"run/heads/{layer}/{head}/{step}")
 
     return Guard(app, token=token, hosts=hosts, **limits)
+
+
+def _documented(code: int) -> dict[str, Any]:
+    """A refusal for the OpenAPI document: JSON, also where the answer would be binary."""
+    content = {"application/json": {"schema": Problem.model_json_schema()}}
+    return {"description": HTTPStatus(code).phrase, "content": content}
 
 
 def _problems(app: FastAPI) -> None:
@@ -305,7 +310,7 @@ class Server:
         app = application(self.desk, token=self.token, hosts=hosts, **self.limits)
         config = uvicorn.Config(
             app, http=Impatient, ws="none", lifespan="on", access_log=False, log_level=logging.CRITICAL,
-            timeout_keep_alive=10, timeout_graceful_shutdown=5, server_header=False, proxy_headers=False,
+            timeout_keep_alive=10, timeout_graceful_shutdown=3, server_header=False, proxy_headers=False,
             h11_max_incomplete_event_size=65_536,
         )  # fmt: skip
         self._server = uvicorn.Server(config)

@@ -18,6 +18,7 @@
  */
 
 export const BINS = 21;
+const FIRST = 64; // the strongest pairs, which are asked for again and again
 
 /**
  * Where the pair i < j stands among the pairs of so many, row by row.
@@ -112,6 +113,8 @@ export class Head {
     this.byToken = new Float64Array(BINS * kinds);
     this.withItself = new Float64Array(BINS * kinds);
     this.inBin = new Float64Array(BINS);
+    /** @type {{i: number, j: number, p: number}[] | null} */
+    this.first = null;
     /** @type {{theta: number, found: {inside: boolean[], number: number, contrast: number}} | null} */
     this.masked = null;
     pairs.each((i, j, p) => {
@@ -221,11 +224,16 @@ export class Head {
    * @param {number} step
    * @param {number} most
    * @param {number} [token]
+   * @returns {{i: number, j: number, p: number}[]}
    */
   strongest(step, most, token = -1) {
     /** @type {{i: number, j: number, p: number}[]} */
     const found = [];
     if (this.flat) return found;
+    if (token < 0 && most <= FIRST) {
+      this.first ??= this.strongest(0, FIRST + 1).slice(0, FIRST); // at any τ the strongest are the first of these
+      return this.first.filter(({ p }) => this.bin[p] >= step + 1).slice(0, most);
+    }
     let least = step + 1;
     for (let bin = BINS - 1, number = 0; token < 0 && bin > least; bin--) {
       number += this.inBin[bin];

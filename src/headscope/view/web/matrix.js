@@ -12,8 +12,11 @@ const LABELLED = 11; // pixels: cells of this size have their token beside them
 const MARGIN = 14; // for the strips that show sentences
 const FADED = 0.22; // how much of its colour a pair below τ keeps
 
+const SPECIAL = 255; // stands for the bin of two tokens that are no pair and yet have a similarity
+
 /**
- * Shades of a region of the matrix, 0 to 255 and whether faded, pooled where cells are smaller than pixels.
+ * Shades of a region of the matrix, 0 to 255, and the bins of its pairs, the largest of both where cells are smaller
+ * than pixels. They do not depend on τ, so that moving it costs a comparison for each pixel.
  * @param {Drawn} drawn
  * @param {number} x
  * @param {number} y
@@ -21,23 +24,21 @@ const FADED = 0.22; // how much of its colour a pair below τ keeps
  * @param {number} rows
  * @param {number} most pixels that there are
  */
-export function shades({ head, state }, x, y, columns, rows, most) {
+function shades({ head, state }, x, y, columns, rows, most) {
   const step = Math.max(1, Math.floor(Math.max(columns, rows) / most));
   const [width, height] = [Math.ceil(columns / step), Math.ceil(rows / step)];
   const shade = new Uint8Array(width * height);
-  const bright = new Uint8Array(width * height); // 0: nothing there, 1: below τ, 2: in full colour
+  const bins = new Uint8Array(width * height); // one more than the bin; 0: nothing there
   const { pairs, size, flat, ranks, largest } = head;
-  const least = state.tau + 1;
   const paired = pairs.places.length;
   const attention = state.show === "attention" ? head.attention : null;
   const keys = head.text.keys?.label.length ?? size;
   const strongest = attention ? strongestOf(attention) : 0;
   for (let i = y; i < y + rows; i++) {
     for (let j = x; j < x + columns; j++) {
-      let value = 0;
-      let kind = 0;
+      let [value, bin] = [0, 0];
       if (state.show === "attention") {
-        if (attention) [value, kind] = [Math.sqrt(attention[i * keys + j] / strongest) * 255, 2];
+        if (attention) [value, bin] = [Math.sqrt(attention[i * keys + j] / strongest) * 255, SPECIAL];
       } else if (i !== j) {
         const [a, b] = i < j ? [i, j] : [j, i];
         const [ra, rb] = [pairs.rank[a], pairs.rank[b]];
@@ -46,21 +47,19 @@ export function shades({ head, state }, x, y, columns, rows, most) {
         if (state.show === "level") {
           if (p >= 0 && !flat) {
             value = signed(clamp(-1, ranks ? ranks[p] : s / largest, 1)) * 255;
-            kind = head.bin[p] >= least ? 2 : 1;
+            bin = head.bin[p] + 1;
           }
         } else {
           value = signed(clamp(-1, s / (head.widest || 1), 1)) * 255;
-          kind = p < 0 || head.bin[p] >= least ? 2 : 1;
+          bin = p < 0 ? SPECIAL : head.bin[p] + 1;
         }
       }
       const at = Math.floor((i - y) / step) * width + Math.floor((j - x) / step);
-      if (kind > bright[at] || (kind === bright[at] && value > shade[at])) {
-        bright[at] = kind;
-        shade[at] = value;
-      }
+      if (value > shade[at]) shade[at] = value;
+      if (bin > bins[at]) bins[at] = bin;
     }
   }
-  return { shade, bright, width, height };
+  return { shade, bins, width, height };
 }
 
 /** @type {WeakMap<Float32Array, number>} */
@@ -91,6 +90,8 @@ export function matrixView(events) {
   /** @type {Drawn | null} */
   let drawn = null;
   let side = 0; // in CSS pixels
+  /** @type {{key: string, found: ReturnType<typeof shades>} | null} */
+  let shaded = null;
   const cells = document.createElement("canvas");
 
   /** What part is shown, and where it lies on the canvas. */
@@ -118,15 +119,18 @@ export function matrixView(events) {
     const { head, state, theme } = next;
     const context = sized(canvas);
     const colours = palette(theme, state.show === "attention" ? "attention" : "similarity");
-    const found = shades(next, box.x, box.y, box.columns, box.rows, Math.ceil(side * devicePixelRatio));
+    const most = Math.ceil(side * devicePixelRatio);
+    const key = [head.text.id, head.layer, head.head, state.show, box.x, box.y, box.n, most, head.attention !== null].join(" ");
+    if (shaded?.key !== key) shaded = { key, found: shades(next, box.x, box.y, box.columns, box.rows, most) };
+    const { found } = shaded;
+    const least = state.tau + 2;
     const image = new ImageData(found.width, found.height);
     const blank = theme === "light" ? 236 : 34;
     const paper = theme === "light" ? 255 : 21;
     for (let at = 0; at < found.shade.length; at++) {
-      const part = found.bright[at] === 1 ? FADED : 1;
+      const part = found.bins[at] >= least ? 1 : FADED;
       for (let c = 0; c < 3; c++) {
-        const colour = found.bright[at] ? colours[3 * found.shade[at] + c] : blank;
-        image.data[4 * at + c] = part * colour + (1 - part) * paper;
+        image.data[4 * at + c] = found.bins[at] ? part * colours[3 * found.shade[at] + c] + (1 - part) * paper : blank;
       }
       image.data[4 * at + 3] = 255;
     }
