@@ -11,6 +11,7 @@ import io
 import os
 import re
 import shlex
+import sys
 from contextlib import chdir, redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,7 +51,7 @@ SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
     ("The tap", [("headscope.tap.tap", tap), ("headscope.tap.LayerHeads", LayerHeads)]),
     ("The rest", [("headscope.passages", headscope.passages), ("headscope.HeadscopeError", headscope.HeadscopeError)]),
 ]
-COMMANDS = ("inspect", "analyze", "findings", "figures", "report", "reproduce", "check", "convert", "demo")
+COMMANDS = ("inspect", "view", "analyze", "findings", "figures", "report", "reproduce", "check", "convert", "demo")
 
 
 def reference() -> str:
@@ -129,11 +130,47 @@ def images() -> None:
         figure.savefig(HERE / "images" / f"{name}.png", dpi=dpi)
 
 
+def screenshots() -> None:
+    """The viewer as it looks: a text on a desktop, in the dark and on a phone, and a run."""
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    from browser import chromium
+    from headscope.view.corpus import Corpus
+    from headscope.view.desk import Desk
+    from viewing import Tab, served
+
+    model = headscope.load()
+    rows = [{"id": p["id"], "text": p["text"], "group": p["group"]} for p in headscope.passages()]
+    text = next(p["text"] for p in headscope.passages() if p["id"] == "law-2")
+    with TemporaryDirectory() as folder, chdir(folder), chromium() as browser:
+        run = headscope.analyze(
+            model, rows, out="run", per_text=True, shard_size=2, progress=False, group_field="group"
+        )
+        desk = Desk(lambda: model, Corpus(run), state={"layer": 4, "head": 1})
+        desk.inspect(text)
+        at = desk.texts()[0].labels.index("dog")
+        looks: list[tuple[str, str, dict[str, Any]]] = [
+            ("viewer", f"token={at}", {"height": 760}),
+            ("viewer-dark", "layer=6&head=0&show=similarity&mask=1", {"height": 760, "color_scheme": "dark"}),
+            ("viewer-phone", f"token={at}", {"width": 390, "height": 844, "is_mobile": True, "has_touch": True}),
+            ("viewer-run", "page=run&rlayer=6&rhead=2", {"height": 1500}),
+        ]
+        with served(desk) as server:
+            for name, state, options in looks:
+                tab = Tab(browser, **options)
+                ready = ".example" if "run" in state else ".text-page[data-ready]:not([aria-busy])"
+                page = tab.open(f"{server.address}#{state}", ready)
+                tab.settle()
+                page.wait_for_timeout(300)
+                page.screenshot(path=HERE / "images" / f"{name}.png")
+                tab.close()
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", action="store_true")
     if parser.parse_args().images:
         images()
+        screenshots()
     (HERE / "reference.md").write_text(reference(), encoding="utf-8")
     for page in (HERE.parent / "README.md", *HERE.glob("*.md")):
         refresh_console(page)

@@ -37,6 +37,9 @@ class Viewer(anywidget.AnyWidget):
         except (HeadscopeError, TypeError) as error:
             self.send({"number": number, "error": str(error), "status": 404 if isinstance(error, Gone) else 422})
             return
+        except BaseException as error:  # an interrupt, too: the page would wait for ever
+            self.send({"number": number, "error": f"{type(error).__name__}: {error}", "status": 500})
+            raise  # into the notebook's log
         if isinstance(answer, bytes):
             self.send({"number": number, "binary": True}, buffers=[answer])
         else:

@@ -9,6 +9,7 @@ import { strongestOf } from "./matrix.js";
 /** @typedef {import("./state.js").State} State */
 
 const ARCS = 24; // pairs drawn at once
+const LONGEST_WORD = 8; // pieces that are kept in one line
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 const LETTER = /\p{L}/u;
 
@@ -17,7 +18,7 @@ const LETTER = /\p{L}/u;
  * @param {{onhover: (token: number) => void, onpick: (token: number) => void}} events
  */
 export function tokensView(text, events) {
-  const { label, category, sentence, part } = text.tokens;
+  const { label, category, sentence, part, word, start, end } = text.tokens;
   /** @type {HTMLElement[]} */
   const tokens = [];
   const first = label.find((each, k) => part[k] >= 0 && LETTER.test(each)) ?? "";
@@ -28,6 +29,8 @@ export function tokensView(text, events) {
   const frame = html("div", { class: "text" }, list, arcs);
   /** @type {HTMLElement | null} */
   let group = null;
+  /** The pieces of a word, kept in one line. @type {HTMLElement | null} */
+  let whole = null;
   let before = NaN;
   label.forEach((each, k) => {
     if (sentence[k] !== before || !group) {
@@ -36,17 +39,23 @@ export function tokensView(text, events) {
       if (before >= 0) group.append(html("span", { class: "number", "aria-hidden": "true" }, before + 1));
       list.append(group);
     }
-    const glued = each.startsWith("##") && each.length > 2 ? " piece" : ""; // a WordPiece that goes on with a word
+    // A piece that goes on with a word; WordPiece marks it, and the mark is left out here.
+    const glued = k > 0 && word[k] >= 0 && word[k] === word[k - 1] && start[k] === end[k - 1] ? " piece" : "";
+    const marked = glued && each.startsWith("##") && each.length > 2;
     const token = html(
       "span",
       {
         class: `token ${category[k]}${glued}`, role: "option", title: each, "data-place": k, tabindex: k ? -1 : 0,
         "aria-selected": "false", "aria-label": `${each}, token ${k}, ${category[k]}${before >= 0 ? `, sentence ${before + 1}` : ""}`,
       },
-      html("bdi", {}, glued ? each.slice(2) : each),
+      html("bdi", {}, marked ? each.slice(2) : each),
     );
     tokens.push(token);
-    group.append(token);
+    if (!glued || !whole || whole.childElementCount >= LONGEST_WORD) {
+      whole = html("span", { class: "word" });
+      group.append(whole);
+    }
+    whole.append(token);
   });
 
   /** @param {Event} event */
