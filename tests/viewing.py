@@ -35,7 +35,7 @@ class Tab:
             viewport={"width": width, "height": height}, accept_downloads=True, **options
         )
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(45_000)  # machines may be busy
         self.troubles: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda m: self.troubles.append(m.text) if m.type in ("error", "warning") else None)

@@ -15,23 +15,25 @@ from importlib import resources
 from headscope.view.desk import Answer
 
 ENTRY = "main.js"
-IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z]+\.js)";\n', re.MULTILINE)
+IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([a-z]+)\.js";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?!default)(?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
 TYPES = re.compile(
     r"^[ \t]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL
 )  # comments on lines of their own, for tsc
-EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
 
 @lru_cache(maxsize=1)
 def module() -> str:
     """The viewer as one ES module: its files one after the other, each after those that it imports.
 
-    They share one scope, so no two files may use a name at their top level; a browser refuses the module if they do.
+    Every file becomes a function with a scope of its own that returns what it exports; only the last, which begins
+    everything, stands free. Comments that only the type checker reads are left out.
 
     >>> "import {" in module(), len(module().encode()) < 150_000
     (False, True)
     """
     folder = resources.files("headscope.view") / "web"
+    style = " ".join((folder / "style.css").read_text(encoding="utf-8").split())
     joined: dict[str, str] = {}
 
     def join(name: str, above: tuple[str, ...]) -> None:
@@ -39,13 +41,18 @@ def module() -> str:
             return
         if name in above:
             raise ValueError(f"files import each other in a circle: {' → '.join([*above, name])}")
-        source = (folder / name).read_text(encoding="utf-8")
-        for needed in IMPORT.findall(source):
-            join(needed, (*above, name))
-        joined[name] = EXPORT.sub("", TYPES.sub("", IMPORT.sub("", source)))
+        source = (folder / name).read_text(encoding="utf-8").replace('"{style.css}"', json.dumps(style))
+        for _, needed in IMPORT.findall(source):
+            join(f"{needed}.js", (*above, name))
+        plain = TYPES.sub("", IMPORT.sub(r"const \1 = in_\2;\n", source))
+        exported = ", ".join(EXPORT.findall(plain))
+        plain = re.sub(r"^export (?!default)", "", plain, flags=re.MULTILINE)
+        if name != ENTRY:
+            plain = f"const in_{name.removesuffix('.js')} = (() => {{\n{plain}return {{ {exported} }};\n}})();\n"
+        joined[name] = plain
 
     join(ENTRY, ())
-    return "\n".join(f"// {name}\n{source}" for name, source in joined.items())
+    return "\n".join(joined.values())
 
 
 SHELL = """<!doctype html>

@@ -45,10 +45,17 @@ export function atlasView({ layers, heads, label, onpick }) {
       const button = html(
         "button",
         {
-          type: "button", class: "tile waiting", role: "gridcell", tabindex: -1, "data-layer": layer, "data-head": head,
+          type: "button",
+          class: "tile waiting",
+          role: "gridcell",
+          tabindex: -1,
+          "data-layer": layer,
+          "data-head": head,
           onclick: () => onpick(layer, head),
         },
-        canvas, bar, caption,
+        canvas,
+        bar,
+        caption,
       );
       tiles.set(`${layer}.${head}`, { button, canvas, caption, bar });
     }
@@ -65,15 +72,20 @@ export function atlasView({ layers, heads, label, onpick }) {
     const column = rows[row]?.findIndex(([l, h]) => `${l}.${h}` === key) ?? -1;
     /** @type {Record<string, [number, number]>} */
     const to = {
-      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
-      Home: [row, 0], End: [row, (rows[row]?.length ?? 1) - 1],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+      ArrowUp: [row - 1, column],
+      ArrowDown: [row + 1, column],
+      Home: [row, 0],
+      End: [row, (rows[row]?.length ?? 1) - 1],
     };
     if (!(event.key in to)) return;
     event.preventDefault();
     event.stopPropagation();
     let [r, c] = to[event.key];
     const flowing = columns !== heads || rows.length !== layers.length;
-    if (flowing && c < 0 && r > 0) [r, c] = [r - 1, rows[r - 1].length - 1]; // in a ranking, on to the line above or below
+    if (flowing && c < 0 && r > 0)
+      [r, c] = [r - 1, rows[r - 1].length - 1]; // in a ranking, on to the line above or below
     else if (flowing && c >= (rows[r]?.length ?? 0) && r + 1 < rows.length) [r, c] = [r + 1, 0];
     const next = rows[r]?.[c];
     if (!next) return;
@@ -99,12 +111,15 @@ export function atlasView({ layers, heads, label, onpick }) {
       tile.button.title = `${name}\n${score?.label ?? "score"}: ${value}${each.title ? `\n${each.title}` : ""}`;
       tile.button.setAttribute("aria-label", `${name}, ${score?.label ?? "score"} ${value}`);
       refill(tile.caption, ranked ? `${each.layer}.${each.head}` : "", ranked ? html("b", {}, value) : null);
-      tile.bar.style.width = Number.isNaN(each.score) || high === low ? "0" : `${(100 * (each.score - low)) / (high - low)}%`;
+      tile.bar.style.width =
+        Number.isNaN(each.score) || high === low ? "0" : `${(100 * (each.score - low)) / (high - low)}%`;
     }
     grid.classList.toggle("ranked", ranked);
     grid.style.setProperty("--columns", String(heads));
     if (ranked) {
-      const order = [...heads_].sort((a, b) => (Number.isNaN(a.score) ? 1 : Number.isNaN(b.score) ? -1 : b.score - a.score));
+      const order = [...heads_].sort((a, b) =>
+        Number.isNaN(a.score) ? 1 : Number.isNaN(b.score) ? -1 : b.score - a.score,
+      );
       columns = Math.min(heads, 6);
       grid.style.setProperty("--columns", String(columns));
       rows = [];
@@ -114,7 +129,9 @@ export function atlasView({ layers, heads, label, onpick }) {
       });
     } else {
       columns = heads;
-      rows = layers.map((layer) => Array.from({ length: heads }, (_, head) => /** @type {[number, number]} */ ([layer, head])));
+      rows = layers.map((layer) =>
+        Array.from({ length: heads }, (_, head) => /** @type {[number, number]} */ ([layer, head])),
+      );
     }
     const cells = rows.map((row) => {
       const name = ranked ? null : html("span", { class: "layer", role: "rowheader" }, row[0][0]);

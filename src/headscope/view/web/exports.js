@@ -33,7 +33,16 @@ export function pairsAsCsv({ head, text, pairs }, state) {
   const lines = ["i,j,token_i,token_j,distance,relation,similarity,level"];
   const { label } = text.tokens;
   for (const { i, j, p } of head.strongest(state.tau, Infinity)) {
-    const row = [i, j, label[i], label[j], j - i, text.relations[pairs.relation[p]], head.value(i, j), head.level(i, j)];
+    const row = [
+      i,
+      j,
+      label[i],
+      label[j],
+      j - i,
+      text.relations[pairs.relation[p]],
+      head.value(i, j),
+      head.level(i, j),
+    ];
     lines.push(row.map(quoted).join(","));
   }
   return lines.join("\r\n") + "\r\n";
@@ -57,13 +66,25 @@ export function pictureAsSvg({ head, text, tokens, chart }, state, { matrix, roo
   const top = beside ? 64 : textHeight + 90;
   const drawing = chart.querySelector("svg");
   const height = Math.max(64 + textHeight + 190, top + side + 40);
-  const picture = vector("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif", fill: ink });
+  const picture = vector("svg", {
+    xmlns: "http://www.w3.org/2000/svg",
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    "font-family": "system-ui, sans-serif",
+    fill: ink,
+  });
   const say = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ words, size = 13) =>
     vector("text", { x, y, "font-size": size }, words);
   picture.append(
     vector("rect", { width, height, fill: paper }),
     say(gap, 26, `Layer ${head.layer}, head ${head.head} · ${text.model}`, 17),
-    say(gap, 46, `${state.show}, τ = ${(state.tau / 20).toFixed(2)}, θ = ${state.theta.toFixed(2)} · ${head.counts(state.tau).high} of ${head.pairs.number} pairs similar · ${text.shown}`, 12),
+    say(
+      gap,
+      46,
+      `${state.show}, τ = ${(state.tau / 20).toFixed(2)}, θ = ${state.theta.toFixed(2)} · ${head.counts(state.tau).high} of ${head.pairs.number} pairs similar · ${text.shown}`,
+      12,
+    ),
   );
   const words = vector("g", { transform: `translate(${gap} 64)` });
   tokens.tokens.forEach((element, k) => {
@@ -71,7 +92,18 @@ export function pictureAsSvg({ head, text, tokens, chart }, state, { matrix, roo
     const look = getComputedStyle(element);
     words.append(
       vector("rect", { x: box.x, y: box.y, width: box.width, height: box.height, rx: 3, fill: look.backgroundColor }),
-      vector("text", { x: box.x + box.width / 2, y: box.y + box.height * 0.72, "font-size": 14, "text-anchor": "middle", fill: look.color, direction: look.direction }, text.tokens.label[k]),
+      vector(
+        "text",
+        {
+          x: box.x + box.width / 2,
+          y: box.y + box.height * 0.72,
+          "font-size": 14,
+          "text-anchor": "middle",
+          fill: look.color,
+          direction: look.direction,
+        },
+        text.tokens.label[k],
+      ),
     );
   });
   for (const path of tokens.frame.querySelectorAll(".arcs path")) {
@@ -83,7 +115,12 @@ export function pictureAsSvg({ head, text, tokens, chart }, state, { matrix, roo
   picture.append(
     words,
     vector("image", { x: left, y: top, width: side, height: side, href: matrix.canvas.toDataURL("image/png") }),
-    say(left, top + side + 20, [...root.querySelectorAll(".legend span:not(.tau)")].map((each) => each.textContent).join("  ·  "), 12),
+    say(
+      left,
+      top + side + 20,
+      [...root.querySelectorAll(".legend span:not(.tau)")].map((each) => each.textContent).join("  ·  "),
+      12,
+    ),
   );
   if (drawing) {
     const copy = /** @type {SVGElement} */ (drawing.cloneNode(true));
@@ -120,7 +157,9 @@ export function svgAsPng(svg) {
       const scale = Math.min(2, 8192 / Math.max(image.width, image.height));
       [canvas.width, canvas.height] = [image.width * scale, image.height * scale];
       canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture is too large for a PNG; take the SVG."))));
+      canvas.toBlob((blob) =>
+        blob ? resolve(blob) : reject(new Error("The picture is too large for a PNG; take the SVG.")),
+      );
     };
     image.onerror = () => reject(new Error("The picture could not be drawn."));
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;

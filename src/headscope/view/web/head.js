@@ -66,7 +66,8 @@ export class Pairs {
   each(visit) {
     const { places } = this;
     let p = 0;
-    for (let a = 0; a < places.length; a++) for (let b = a + 1; b < places.length; b++) visit(places[a], places[b], p++);
+    for (let a = 0; a < places.length; a++)
+      for (let b = a + 1; b < places.length; b++) visit(places[a], places[b], p++);
   }
 
   /**

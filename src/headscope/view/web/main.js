@@ -11,8 +11,16 @@ import { textPage } from "./textpage.js";
 /** @typedef {import("./state.js").State} State */
 
 const HELP = [
-  ["← → ↑ ↓", "the head, the layer"], ["Shift and arrows", "move a zoomed matrix"], ["+ − 0", "zoom in, out, all"], ["1 … 5", "similarity, level, attention, received, norms"],
-  ["[ ]", "τ down, up"], ["m", "mask of high attention"], ["a", "arcs"], ["p", "pin this head beside, or let it go"], ["Esc", "let go of the token"], ["Tab", "from part to part; arrows within"],
+  ["← → ↑ ↓", "the head, the layer"],
+  ["Shift and arrows", "move a zoomed matrix"],
+  ["+ − 0", "zoom in, out, all"],
+  ["1 … 5", "similarity, level, attention, received, norms"],
+  ["[ ]", "τ down, up"],
+  ["m", "mask of high attention"],
+  ["a", "arcs"],
+  ["p", "pin this head beside, or let it go"],
+  ["Esc", "let go of the token"],
+  ["Tab", "from part to part; arrows within"],
 ];
 
 /**
@@ -40,7 +48,12 @@ export async function mount(place, source, { state: given, keep, whole }) {
     refill(root, html("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
     return { close: () => {} };
   }
-  const state = store({ ...beginning(), page: about.run && !about.texts.length ? "run" : "text", ...about.state, ...given });
+  const state = store({
+    ...beginning(),
+    page: about.run && !about.texts.length ? "run" : "text",
+    ...about.state,
+    ...given,
+  });
   const dark = matchMedia("(prefers-color-scheme: dark)");
   /** @returns {"light" | "dark"} */
   const theme = () => {
@@ -58,15 +71,55 @@ export async function mount(place, source, { state: given, keep, whole }) {
   const tab = (/** @type {"text" | "run"} */ name, /** @type {string} */ label) =>
     html("button", { type: "button", role: "tab", "data-page": name, onclick: () => state.set({ page: name }) }, label);
   const canRead = source.inspect !== null || about.texts.length > 0;
-  const tabs = about.run && canRead ? html("div", { role: "tablist", class: "tabs", "aria-label": "What to look at" }, tab("run", "Collection"), tab("text", "One text")) : null;
-  const help = html("dialog", { class: "help", "aria-label": "Keys" }, html("h2", {}, "Keys"),
+  const tabs =
+    about.run && canRead
+      ? html(
+          "div",
+          { role: "tablist", class: "tabs", "aria-label": "What to look at" },
+          tab("run", "Collection"),
+          tab("text", "One text"),
+        )
+      : null;
+  const help = html(
+    "dialog",
+    { class: "help", "aria-label": "Keys" },
+    html("h2", {}, "Keys"),
     html("dl", {}, ...HELP.flatMap(([keys, meaning]) => [html("dt", {}, keys), html("dd", {}, meaning)])),
-    html("form", { method: "dialog" }, html("button", {}, "Close")));
-  const colours = html("button", { type: "button", class: "small", "aria-label": "light or dark", title: "light or dark", onclick: () => state.set({ theme: theme() === "dark" ? "light" : "dark" }) }, "◐");
+    html("form", { method: "dialog" }, html("button", {}, "Close")),
+  );
+  const colours = html(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      "aria-label": "light or dark",
+      title: "light or dark",
+      onclick: () => state.set({ theme: theme() === "dark" ? "light" : "dark" }),
+    },
+    "◐",
+  );
   root.append(
-    html("header", {}, html("strong", { class: "name" }, "headscope"), tabs, bar, html("div", { class: "buttons" }, colours,
-      html("button", { type: "button", class: "small", "aria-label": "keys", title: "keys", onclick: () => help.showModal() }, "?"))),
-    problem, main, help);
+    html(
+      "header",
+      {},
+      html("strong", { class: "name" }, "headscope"),
+      tabs,
+      bar,
+      html(
+        "div",
+        { class: "buttons" },
+        colours,
+        html(
+          "button",
+          { type: "button", class: "small", "aria-label": "keys", title: "keys", onclick: () => help.showModal() },
+          "?",
+        ),
+      ),
+    ),
+    problem,
+    main,
+    help,
+  );
 
   function showPage() {
     const name = state.get().page === "run" && pages.run ? "run" : "text";

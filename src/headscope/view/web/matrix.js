@@ -1,8 +1,9 @@
 // The matrix on a canvas: one cell for each two tokens, linked with the text, with zoom and pan.
 
 import { clamp, html } from "./dom.js";
-import { css, palette, signed } from "./colours.js";
-import { pairPlace } from "./head.js";
+import { css, palette } from "./colours.js";
+import { gestures } from "./gestures.js";
+import { shades } from "./shades.js";
 
 /** @typedef {import("./head.js").Head} Head */
 /** @typedef {import("./state.js").State} State */
@@ -11,70 +12,6 @@ import { pairPlace } from "./head.js";
 const LABELLED = 11; // pixels: cells of this size have their token beside them
 const MARGIN = 14; // for the strips that show sentences
 const FADED = 0.22; // how much of its colour a pair below τ keeps
-
-const SPECIAL = 255; // stands for the bin of two tokens that are no pair and yet have a similarity
-
-/**
- * Shades of a region of the matrix, 0 to 255, and the bins of its pairs, the largest of both where cells are smaller
- * than pixels. They do not depend on τ, so that moving it costs a comparison for each pixel.
- * @param {Drawn} drawn
- * @param {number} x
- * @param {number} y
- * @param {number} columns
- * @param {number} rows
- * @param {number} most pixels that there are
- */
-function shades({ head, state }, x, y, columns, rows, most) {
-  const step = Math.max(1, Math.floor(Math.max(columns, rows) / most));
-  const [width, height] = [Math.ceil(columns / step), Math.ceil(rows / step)];
-  const shade = new Uint8Array(width * height);
-  const bins = new Uint8Array(width * height); // one more than the bin; 0: nothing there
-  const { pairs, size, flat, ranks, largest } = head;
-  const paired = pairs.places.length;
-  const attention = state.show === "attention" ? head.attention : null;
-  const keys = head.text.keys?.label.length ?? size;
-  const strongest = attention ? strongestOf(attention) : 0;
-  for (let i = y; i < y + rows; i++) {
-    for (let j = x; j < x + columns; j++) {
-      let [value, bin] = [0, 0];
-      if (state.show === "attention") {
-        if (attention) [value, bin] = [Math.sqrt(attention[i * keys + j] / strongest) * 255, SPECIAL];
-      } else if (i !== j) {
-        const [a, b] = i < j ? [i, j] : [j, i];
-        const [ra, rb] = [pairs.rank[a], pairs.rank[b]];
-        const p = ra < 0 || rb < 0 ? -1 : pairPlace(ra, rb, paired);
-        const s = head.similarity[pairPlace(a, b, size)];
-        if (state.show === "level") {
-          if (p >= 0 && !flat) {
-            value = signed(clamp(-1, ranks ? ranks[p] : s / largest, 1)) * 255;
-            bin = head.bin[p] + 1;
-          }
-        } else {
-          value = signed(clamp(-1, s / (head.widest || 1), 1)) * 255;
-          bin = p < 0 ? SPECIAL : head.bin[p] + 1;
-        }
-      }
-      const at = Math.floor((i - y) / step) * width + Math.floor((j - x) / step);
-      if (value > shade[at]) shade[at] = value;
-      if (bin > bins[at]) bins[at] = bin;
-    }
-  }
-  return { shade, bins, width, height };
-}
-
-/** @type {WeakMap<Float32Array, number>} */
-const largestWeights = new WeakMap();
-
-/** @param {Float32Array} attention */
-export function strongestOf(attention) {
-  let found = largestWeights.get(attention);
-  if (found === undefined) {
-    found = 1e-12;
-    for (const weight of attention) if (weight > found) found = weight;
-    largestWeights.set(attention, found);
-  }
-  return found;
-}
 
 /**
  * @param {{
@@ -107,7 +44,16 @@ export function matrixView(events) {
     const cell = (side - MARGIN) / n;
     const labels = cell >= LABELLED ? Math.min(96, side / 4) : 0;
     const margin = MARGIN + labels;
-    return { rows: Math.min(n, rows), columns: Math.min(n, columns), whole, n, x, y, margin, cell: (side - margin) / n };
+    return {
+      rows: Math.min(n, rows),
+      columns: Math.min(n, columns),
+      whole,
+      n,
+      x,
+      y,
+      margin,
+      cell: (side - margin) / n,
+    };
   }
 
   /** @param {Drawn} next */
@@ -120,7 +66,17 @@ export function matrixView(events) {
     const context = sized(canvas);
     const colours = palette(theme, state.show === "attention" ? "attention" : "similarity");
     const most = Math.ceil(side * devicePixelRatio);
-    const key = [head.text.id, head.layer, head.head, state.show, box.x, box.y, box.n, most, head.attention !== null].join(" ");
+    const key = [
+      head.text.id,
+      head.layer,
+      head.head,
+      state.show,
+      box.x,
+      box.y,
+      box.n,
+      most,
+      head.attention !== null,
+    ].join(" ");
     if (shaded?.key !== key) shaded = { key, found: shades(next, box.x, box.y, box.columns, box.rows, most) };
     const { found } = shaded;
     const least = state.tau + 2;
@@ -166,11 +122,21 @@ export function matrixView(events) {
         const [at, wide] = [box.margin + begin * box.cell, (k - begin) * box.cell];
         if (sentence >= 0) {
           context.fillStyle = strips[sentence % 2];
-          context.fillRect(across ? at : box.margin - 6, across ? box.margin - 6 : at, across ? wide : 4, across ? 4 : wide);
+          context.fillRect(
+            across ? at : box.margin - 6,
+            across ? box.margin - 6 : at,
+            across ? wide : 4,
+            across ? 4 : wide,
+          );
         }
         if (begin > 0) {
           context.fillStyle = line;
-          context.fillRect(across ? at - 0.5 : box.margin, across ? box.margin : at - 0.5, across ? 1 : long, across ? long : 1);
+          context.fillRect(
+            across ? at - 0.5 : box.margin,
+            across ? box.margin : at - 0.5,
+            across ? 1 : long,
+            across ? long : 1,
+          );
         }
         begin = k;
       }
@@ -278,7 +244,8 @@ export function matrixView(events) {
     context.strokeStyle = drawn.theme === "light" ? "#000000" : "#ffffff";
     if (bars) {
       const wide = (side - 38) / box.n;
-      for (const token of [i, j]) if (token >= box.x) context.fillRect(34 + (token - box.x) * wide, 0, Math.max(wide, 2), side - 22);
+      for (const token of [i, j])
+        if (token >= box.x) context.fillRect(34 + (token - box.x) * wide, 0, Math.max(wide, 2), side - 22);
       return;
     }
     const width = Math.max(box.cell, 1.5);
@@ -321,69 +288,7 @@ export function matrixView(events) {
     events.onmove(x, y, n === box.whole ? 0 : n);
   }
 
-  /** @type {Map<number, PointerEvent>} */
-  const fingers = new Map();
-  /** @type {{clientX: number, clientY: number, x: number, y: number, moved: boolean} | null} */
-  let dragged = null;
-  let spread = 0;
-  canvas.addEventListener("pointerdown", (event) => {
-    const box = layout();
-    if (!box) return;
-    fingers.set(event.pointerId, event);
-    canvas.setPointerCapture(event.pointerId);
-    dragged = { clientX: event.clientX, clientY: event.clientY, x: box.x, y: box.y, moved: false };
-    spread = 0;
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
-    const box = layout();
-    if (!box) return;
-    if (fingers.size === 2) {
-      const [a, b] = [...fingers.values()];
-      const apart = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
-      if (spread && Math.abs(apart - spread) > 24) {
-        zoom(spread / apart);
-        spread = apart;
-      } else if (!spread) spread = apart;
-      return;
-    }
-    if (dragged && fingers.size === 1) {
-      const [dx, dy] = [event.clientX - dragged.clientX, event.clientY - dragged.clientY];
-      if (Math.hypot(dx, dy) > 4) dragged.moved = true;
-      if (dragged.moved && box.n < box.whole) {
-        const bound = box.whole - box.n;
-        const x = clamp(0, Math.round(dragged.x - dx / box.cell), bound);
-        events.onmove(x, clamp(0, Math.round(dragged.y - dy / box.cell), bound), box.n);
-        return;
-      }
-    }
-    const found = under(event);
-    if (found) events.onhover(found.i, found.j);
-    else events.onhover(-1, -1);
-  });
-  const lifted = (/** @type {PointerEvent} */ event) => {
-    fingers.delete(event.pointerId);
-    const found = under(event);
-    if (dragged && !dragged.moved && found && event.type === "pointerup") events.onpick(found.i, found.j);
-    if (!fingers.size) dragged = null;
-  };
-  canvas.addEventListener("pointerup", lifted);
-  canvas.addEventListener("pointercancel", lifted);
-  canvas.addEventListener("pointerleave", () => events.onhover(-1, -1));
-  canvas.addEventListener("dblclick", (event) => {
-    const found = under(event);
-    if (found) zoom(event.shiftKey ? 2 : 0.5, found.fx, found.fy);
-  });
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
-      event.preventDefault();
-      const found = under(event);
-      zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, found?.fx, found?.fy);
-    },
-    { passive: false },
-  );
+  gestures(canvas, { layout, under, zoom, ...events });
 
   return {
     frame,
@@ -420,8 +325,11 @@ export function matrixView(events) {
  */
 function described(head, state) {
   const names = {
-    similarity: "Similarity matrix", level: "Levels of all pairs", attention: "Attention map",
-    received: "Attention received by each token", norms: "Length of each token's output",
+    similarity: "Similarity matrix",
+    level: "Levels of all pairs",
+    attention: "Attention map",
+    received: "Attention received by each token",
+    norms: "Length of each token's output",
   };
   const counts = head.counts(state.tau);
   return (

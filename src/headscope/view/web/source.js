@@ -181,7 +181,10 @@ export function kernelSource(model) {
     if (message.error) return waits.reject(new Refusal(message.status, message.error));
     if (!message.binary) return waits.resolve({ value: message.value, bytes: 0 });
     const view = buffers[0];
-    const whole = view instanceof ArrayBuffer ? new Uint8Array(view) : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+    const whole =
+      view instanceof ArrayBuffer
+        ? new Uint8Array(view)
+        : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
     const buffer = whole.slice().buffer;
     waits.resolve({ value: tensors(buffer), bytes: buffer.byteLength });
   });

@@ -23,20 +23,48 @@ const LONGEST_IN_ADDRESS = 6000;
 /** @returns {State} */
 export function beginning() {
   return {
-    page: "text", text: "", id: "", options: {},
-    layer: -1, head: 0, tau: 10, theta: 0.3,
-    show: "level", mask: false, arcs: true,
-    token: -1, x: 0, y: 0, n: 0,
-    score: "stop_focus", ranked: false, pin: null,
-    runLayer: -1, runHead: -1, runScore: "", runRanked: false, runTau: 0, runTheta: 0,
+    page: "text",
+    text: "",
+    id: "",
+    options: {},
+    layer: -1,
+    head: 0,
+    tau: 10,
+    theta: 0.3,
+    show: "level",
+    mask: false,
+    arcs: true,
+    token: -1,
+    x: 0,
+    y: 0,
+    n: 0,
+    score: "stop_focus",
+    ranked: false,
+    pin: null,
+    runLayer: -1,
+    runHead: -1,
+    runScore: "",
+    runRanked: false,
+    runTau: 0,
+    runTheta: 0,
     theme: "auto",
   };
 }
 
 /** @type {Record<string, keyof State>} */
 const NUMBERS = {
-  layer: "layer", head: "head", tau: "tau", theta: "theta", token: "token", x: "x", y: "y", n: "n",
-  rlayer: "runLayer", rhead: "runHead", rtau: "runTau", rtheta: "runTheta",
+  layer: "layer",
+  head: "head",
+  tau: "tau",
+  theta: "theta",
+  token: "token",
+  x: "x",
+  y: "y",
+  n: "n",
+  rlayer: "runLayer",
+  rhead: "runHead",
+  rtau: "runTau",
+  rtheta: "runTheta",
 };
 /** @type {Record<string, keyof State>} */
 const WORDS = { text: "text", id: "id", score: "score", rscore: "runScore" };

@@ -2,7 +2,7 @@
 
 import { html, vector } from "./dom.js";
 import { css, ink, palette, signed } from "./colours.js";
-import { strongestOf } from "./matrix.js";
+import { strongestOf } from "./shades.js";
 
 /** @typedef {import("./head.js").Head} Head */
 /** @typedef {import("./head.js").Text} Text */
@@ -23,7 +23,10 @@ export function tokensView(text, events) {
   const tokens = [];
   const first = label.find((each, k) => part[k] >= 0 && LETTER.test(each)) ?? "";
   const list = html("div", {
-    class: "tokens", role: "listbox", "aria-label": "Tokens of the text", dir: RIGHT_TO_LEFT.test(first) ? "rtl" : "ltr",
+    class: "tokens",
+    role: "listbox",
+    "aria-label": "Tokens of the text",
+    dir: RIGHT_TO_LEFT.test(first) ? "rtl" : "ltr",
   });
   const arcs = vector("svg", { class: "arcs", "aria-hidden": "true" });
   const frame = html("div", { class: "text" }, list, arcs);
@@ -45,8 +48,13 @@ export function tokensView(text, events) {
     const token = html(
       "span",
       {
-        class: `token ${category[k]}${glued}`, role: "option", title: each, "data-place": k, tabindex: k ? -1 : 0,
-        "aria-selected": "false", "aria-label": `${each}, token ${k}, ${category[k]}${before >= 0 ? `, sentence ${before + 1}` : ""}`,
+        class: `token ${category[k]}${glued}`,
+        role: "option",
+        title: each,
+        "data-place": k,
+        tabindex: k ? -1 : 0,
+        "aria-selected": "false",
+        "aria-label": `${each}, token ${k}, ${category[k]}${before >= 0 ? `, sentence ${before + 1}` : ""}`,
       },
       html("bdi", {}, marked ? each.slice(2) : each),
     );

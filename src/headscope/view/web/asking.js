@@ -1,0 +1,95 @@
+// Where a text is typed, with the choices of the method.
+
+import { html } from "./dom.js";
+
+/**
+ * @param {{about: any, onask: (text: string, options: Record<string, any>) => void}} spec
+ */
+export function askingForm({ about, onask }) {
+  const area = html("textarea", {
+    rows: 2,
+    maxlength: about.limits.text,
+    placeholder: "Type or paste a text",
+    "aria-label": "The text to look at",
+    onkeydown: (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+      event.stopPropagation();
+    },
+  });
+  const stacks = about.model?.stacks ?? ["encoder"];
+  const longest = Math.min(about.model?.longest ?? 4096, 4096);
+  const usual = {
+    window: Math.min(about.model?.window ?? 128, longest),
+    start: 0,
+    similarity: "dot",
+    scale: "max",
+    repeated: "token",
+    special: false,
+    language: "en",
+    stack: stacks[0],
+    ...about.defaults,
+  };
+  const labelled = (/** @type {string} */ label, /** @type {HTMLElement} */ field) => html("label", {}, label, field);
+  const number = (/** @type {string} */ name, /** @type {Record<string, any>} */ more) =>
+    html("input", { type: "number", name, value: usual[name], ...more });
+  const choice = (/** @type {string} */ name, /** @type {string[]} */ values) =>
+    html(
+      "select",
+      { name },
+      ...values.map((value) => html("option", { value, selected: value === usual[name] }, value)),
+    );
+  const options = html(
+    "details",
+    { class: "options" },
+    html("summary", {}, "Options"),
+    html(
+      "div",
+      {},
+      labelled("tokens in the window", number("window", { min: 4, max: longest })),
+      labelled("starting with token", number("start", { min: 0 })),
+      labelled("similarity", choice("similarity", ["dot", "cosine"])),
+      labelled("levels by", choice("scale", ["max", "rank"])),
+      labelled("repeated", choice("repeated", ["token", "word"])),
+      stacks.length > 1 ? labelled("attention of", choice("stack", stacks)) : null,
+      labelled("special tokens count", html("input", { type: "checkbox", name: "special", checked: usual.special })),
+      labelled("language", html("input", { name: "language", value: usual.language, size: 3, pattern: "[a-z]{2,3}" })),
+    ),
+  );
+  const look = html("button", { type: "submit", class: "primary" }, "Look");
+  const form = html(
+    "form",
+    {
+      class: "asking",
+      onsubmit: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        onask(area.value, asked());
+      },
+    },
+    area,
+    html("div", { class: "buttons" }, look, options),
+  );
+
+  /** The options that differ from how the viewer was started. */
+  function asked() {
+    /** @type {Record<string, any>} */
+    const found = {};
+    for (const field of /** @type {NodeListOf<any>} */ (form.querySelectorAll("[name]"))) {
+      const { type, name, checked, value } = field;
+      const told = type === "checkbox" ? checked : type === "number" ? Number(value) : value;
+      if (told !== usual[name] && told !== "") found[name] = told;
+    }
+    return found;
+  }
+
+  return {
+    form,
+    /** @param {string} text */
+    fill: (text) => {
+      if (!area.value || !area.matches(":focus")) area.value = text;
+    },
+    /** @param {boolean} busy */
+    wait: (busy) => {
+      look.disabled = busy;
+    },
+  };
+}

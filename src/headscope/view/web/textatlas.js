@@ -1,0 +1,174 @@
+// The atlas of one text: a thumbnail of every head, and its scores at every τ. It fills layer by layer.
+
+import { html, refill, shown } from "./dom.js";
+import { atlasView, paintThumbnail } from "./atlas.js";
+
+/** @typedef {import("./atlas.js").Tile} Tile */
+/** @typedef {import("./head.js").Text} Text */
+/** @typedef {import("./source.js").Source} Source */
+/** @typedef {import("./source.js").Tensors} Tensors */
+/** @typedef {import("./state.js").Store} Store */
+
+const STEPS = 19; // thresholds
+const REST = 120; // milliseconds: sliders move fast, and the atlas follows when they rest
+
+/**
+ * @param {{source: Source, store: Store, theme: () => "light" | "dark", onscores: () => void}} spec
+ */
+export function textAtlas({ source, store, theme, onscores }) {
+  /** @type {Text | null} */
+  let text = null;
+  /** @type {ReturnType<typeof atlasView> | null} */
+  let atlas = null;
+  /** @type {Map<number, Tensors>} */
+  const layers = new Map();
+  let later = 0;
+
+  const sorting = html("select", {
+    "aria-label": "Score",
+    onchange: () => store.set({ score: sorting.value }),
+  });
+  const ranked = html("input", { type: "checkbox", onchange: () => store.set({ ranked: ranked.checked }) });
+  const meaning = html("p", { class: "note" });
+  const holder = html("div", { class: "atlas-holder" });
+  const side = html(
+    "aside",
+    { "aria-label": "Atlas of heads" },
+    html(
+      "div",
+      { class: "panel-header" },
+      html("h2", {}, "All heads"),
+      html("label", { class: "toggle" }, ranked, "sort"),
+    ),
+    sorting,
+    meaning,
+    holder,
+    html("p", { class: "note" }, "Rows are layers. Click, or use the arrow keys."),
+  );
+
+  /**
+   * @param {string} name
+   * @param {number} layer
+   * @param {number} head
+   */
+  function score(name, layer, head) {
+    const found = layers.get(layer);
+    const place = text?.scores.findIndex((each) => each.name === name) ?? -1;
+    if (!found || !text || place < 0) return NaN;
+    return Number(found.scores.data[(place * STEPS + store.get().tau - 1) * text.heads + head]);
+  }
+
+  /**
+   * @param {Text} of
+   * @param {number} layer
+   * @param {number} head
+   * @returns {Tile}
+   */
+  function tile(of, layer, head) {
+    const state = store.get();
+    const found = layers.get(layer);
+    const focal = found ? found.focal.data[(state.tau - 1) * of.heads + head] : -1;
+    return {
+      layer,
+      head,
+      score: score(state.score, layer, head),
+      title: focal >= 0 ? `focal token: ${of.same_labels[focal]}` : "",
+      paint: (canvas, colours) => {
+        if (!found) return;
+        const cells = found.thumbs.shape[1];
+        const levels = /** @type {Uint8Array} */ (found.thumbs.data);
+        paintThumbnail(canvas, levels.subarray(head * cells ** 2, (head + 1) * cells ** 2), cells, colours);
+      },
+    };
+  }
+
+  /** @returns {Tile[]} */
+  function tiles() {
+    const of = text;
+    if (!of) return [];
+    return of.layers.flatMap((layer) => Array.from({ length: of.heads }, (_, head) => tile(of, layer, head)));
+  }
+
+  function arrange() {
+    const state = store.get();
+    const chosen = text?.scores.find((each) => each.name === state.score);
+    atlas?.arrange(tiles(), state.ranked, chosen);
+    refill(meaning, chosen?.meaning ?? "");
+    onscores();
+  }
+
+  /**
+   * Begin with a text: every head has its place, and none a picture yet.
+   * @param {Text} next
+   */
+  function begin(next) {
+    text = next;
+    layers.clear();
+    refill(sorting, ...next.scores.map((each) => html("option", { value: each.name }, each.label)));
+    atlas = atlasView({
+      layers: next.layers,
+      heads: next.heads,
+      label: "Heads: a row for each layer",
+      onpick: (layer, head) => store.set({ layer, head }),
+    });
+    refill(holder, atlas.grid);
+    arrange();
+  }
+
+  /**
+   * Fetch layer by layer, the one that is looked at first; stops where another text has taken its turn.
+   * @param {Text} next
+   * @param {() => boolean} wanted
+   */
+  async function fill(next, wanted) {
+    const near = store.get().layer;
+    const order = [...next.layers].sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
+    const one = async () => {
+      for (let layer = order.shift(); layer !== undefined && wanted(); layer = order.shift()) {
+        const found = await source.get(`texts/${next.id}/layers/${layer}`);
+        if (!wanted()) return;
+        layers.set(layer, found);
+        atlas?.paint(
+          Array.from({ length: next.heads }, (_, head) => tile(next, Number(layer), head)),
+          theme(),
+        );
+        if (layer === store.get().layer) onscores();
+      }
+    };
+    await Promise.all([one(), one()]);
+    if (wanted()) arrange();
+  }
+
+  return {
+    side,
+    begin,
+    fill,
+    arrange,
+    arrangeSoon: () => {
+      clearTimeout(later);
+      later = window.setTimeout(arrange, REST);
+    },
+    choose: (/** @type {number} */ layer, /** @type {number} */ head) => atlas?.choose(layer, head),
+    repaint: () =>
+      atlas?.paint(
+        tiles().filter((each) => layers.has(each.layer)),
+        theme(),
+      ),
+    follow: () => {
+      const state = store.get();
+      ranked.checked = state.ranked;
+      if (sorting.options.length) sorting.value = state.score;
+    },
+    /**
+     * All scores of a head, as names and numbers.
+     * @param {number} layer
+     * @param {number} head
+     * @returns {[string, string][]}
+     */
+    scores: (layer, head) =>
+      (text?.scores ?? []).map((each) => [
+        each.label,
+        shown(score(each.name, layer, head), each.name === "high_pairs" ? 0 : 2),
+      ]),
+  };
+}
