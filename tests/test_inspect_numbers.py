@@ -14,6 +14,7 @@ import torch
 import headscope
 import naive
 from headscope.inspection import Inspection
+from headscope.inspection.summary import by_threshold
 from headscope.measures.relations import RELATIONS
 from headscope.windows.text import sentence_spans
 
@@ -316,3 +317,40 @@ def test_texts_with_few_tokens_say_so_instead_of_failing(text: str, embedded: An
         assert len(summary) == model.stack().layers * model.stack().heads
         assert len(seen.layer_summary()) == model.stack().layers
         assert isinstance(seen.in_words(), list)
+
+
+SOME = ["embedded", "gpt2", "roberta", "mistral"]
+
+
+@pytest.mark.parametrize("model", SOME, indirect=True, ids=SOME)
+@pytest.mark.parametrize("options", [{}, {"scale": "rank"}, {"special": True}, {"similarity": "cosine"}], ids=str)
+def test_scores_at_every_threshold_are_those_of_each(model: headscope.Model, options: dict[str, Any]) -> None:
+    seen = model.inspect(TEXT, **options)
+    for k, layer in enumerate(seen.captured.layers):
+        found = by_threshold(seen, k)
+        for step in (1, 6, 10, 19):
+            one = seen.summary(step / 20)
+            one = one[one.layer == layer]
+            for name in set(found) - {"focal"}:
+                np.testing.assert_array_equal(found[name][step - 1], one[name].to_numpy(float), err_msg=name)
+            focal = [seen.same_labels[t] if t >= 0 else None for t in found["focal"][step - 1]]
+            assert focal == one.focal_token.tolist()
+
+
+@pytest.mark.parametrize("model", SOME, indirect=True, ids=SOME)
+@pytest.mark.parametrize("pair", [None, "A second text. The dogs bark again."], ids=["one", "pair"])
+def test_without_maps_the_numbers_are_the_same(model: headscope.Model, pair: str | None) -> None:
+    whole, light = model.inspect(TEXT, pair), model.inspect(TEXT, pair, maps=False)
+    assert light.captured.weights is None
+    one, other = whole.summary(), light.summary()
+    np.testing.assert_allclose(other.likeness, one.likeness, atol=1e-6)
+    assert one.drop(columns="likeness").equals(other.drop(columns="likeness"))
+    for layer, head in ((0, 0), (model.stack().layers - 1, 1)):
+        np.testing.assert_array_equal(light.attention_map(layer, head), whole.attention_map(layer, head))
+        np.testing.assert_array_equal(light.received(layer, head), whole.received(layer, head))
+        np.testing.assert_array_equal(
+            light.similarity_matrix(layer, head), whole.similarity.sel(layer=layer, head=head).values
+        )
+    with pytest.raises(headscope.HeadscopeError, match="attention_map"):
+        light.attention  # noqa: B018
+    assert {"outputs", "norms", "given"} <= set(light.to_dataset()) & set(whole.to_dataset())

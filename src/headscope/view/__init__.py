@@ -51,10 +51,11 @@ def first_look(seen: Inspection, layer: int | None, head: int | None) -> dict[st
     """Where the view begins: at the head that is named, or at one that gathers round a token."""
     from headscope.inspection.words import telling_head
 
+    if layer is not None or head is not None:
+        seen.check_head(seen.captured.layers[-1] if layer is None else layer, head or 0)
     if layer is None or head is None:
         layer, found = telling_head(seen, layer)
         head = found if head is None else head
-    seen.check_head(layer, head)
     return {"layer": layer, "head": head}
 
 
