@@ -159,10 +159,14 @@ function quantile(values, share) {
 }
 
 /**
- * A number with its interval on a short axis, with no effect and the smallest effect that matters marked.
- * @param {{value: number | null, low: number | null, high: number | null, none: number, bound: number | null, range: [number, number], width: number, kind: string, label: string}} spec
+ * A number with its interval on a short axis, with no effect and the smallest effect that matters marked. Ratios may
+ * be drawn by their logarithms.
+ * @param {{
+ *   value: number | null, low: number | null, high: number | null, none: number, bound: number | null,
+ *   range: [number, number], width: number, kind: string, label: string, ratio?: boolean,
+ * }} spec
  */
-export function interval({ value, low, high, none, bound, range, width, kind, label }) {
+export function interval({ value, low, high, none, bound, range, width, kind, label, ratio = false }) {
   const height = 26;
   const picture = vector("svg", {
     viewBox: `0 0 ${width} ${height}`,
@@ -172,8 +176,10 @@ export function interval({ value, low, high, none, bound, range, width, kind, la
     role: "img",
     "aria-label": label,
   });
+  const scaled = (/** @type {number} */ at) => (ratio ? Math.log(Math.max(at, 0.05)) : at);
+  const [from, to] = range.map(scaled);
   const x = (/** @type {number} */ at) =>
-    6 + ((Math.min(Math.max(at, range[0]), range[1]) - range[0]) / (range[1] - range[0] || 1)) * (width - 12);
+    6 + ((Math.min(Math.max(scaled(at), from), to) - from) / (to - from || 1)) * (width - 12);
   picture.append(
     vector("line", { x1: 6, x2: width - 6, y1: 13, y2: 13, class: "grid" }),
     vector("line", { x1: x(none), x2: x(none), y1: 5, y2: 21, class: "none" }),

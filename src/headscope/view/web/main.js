@@ -24,6 +24,19 @@ const HELP = [
 ];
 
 /**
+ * Whether the page around is dark. Notebooks say so in their own ways, whatever the system prefers.
+ * @param {MediaQueryList} system
+ */
+function darkAround(system) {
+  const { body, documentElement } = document;
+  const { jpThemeLight, vscodeThemeKind, theme } = body.dataset; // JupyterLab; VS Code; marimo
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return vscodeThemeKind === "vscode-dark" || vscodeThemeKind === "vscode-high-contrast";
+  const named = theme ?? documentElement.getAttribute("theme"); // Colab
+  return named === "dark" || named === "light" ? named === "dark" : system.matches;
+}
+
+/**
  * Show the viewer in an element.
  * @param {HTMLElement} place
  * @param {Source} source
@@ -58,10 +71,11 @@ export async function mount(place, source, { state: given, keep, whole }) {
   /** @returns {"light" | "dark"} */
   const theme = () => {
     const wanted = state.get().theme;
-    return wanted === "auto" ? (dark.matches ? "dark" : "light") : wanted;
+    return wanted === "auto" ? (darkAround(dark) ? "dark" : "light") : wanted;
   };
   const tell = (/** @type {string} */ message, kind = "") => {
     problem.hidden = kind !== "error";
+    if (kind === "calm") return; // whatever went wrong is over
     refill(kind === "error" ? problem : bar, message);
     bar.classList.toggle("busy", kind === "busy");
   };
@@ -146,6 +160,10 @@ export async function mount(place, source, { state: given, keep, whole }) {
     pages.run?.repaint();
   };
   dark.addEventListener("change", repaint);
+  const around = new MutationObserver(() => root.dataset.theme !== theme() && repaint());
+  for (const each of [document.body, document.documentElement]) {
+    around.observe(each, { attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme", "theme"] });
+  }
 
   /** @param {KeyboardEvent} event */
   const key = (event) => {
@@ -163,12 +181,19 @@ export async function mount(place, source, { state: given, keep, whole }) {
   // A page of its own hears every key; in a notebook only those that are meant for it.
   const ear = whole ? document : root;
   ear.addEventListener("keydown", /** @type {EventListener} */ (key));
+  // There, a key that stays unused would insert, cut or convert a cell: only those with a modifier go on.
+  if (!whole) {
+    root.addEventListener("keydown", (event) => {
+      if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+    });
+  }
   await showPage();
   return {
     state,
     close: () => {
       ear.removeEventListener("keydown", /** @type {EventListener} */ (key));
       dark.removeEventListener("change", repaint);
+      around.disconnect();
       clearTimeout(later);
       pages.text.close();
       pages.run?.close();
@@ -194,7 +219,8 @@ export default {
   render({ model, el }) {
     const place = document.createElement("div");
     el.append(place);
-    const mounted = mount(place, kernelSource(model), {
+    const source = kernelSource(model);
+    const mounted = mount(place, source, {
       state: read(model.get("state") ?? ""),
       keep: (address) => {
         model.set("state", address);
@@ -202,6 +228,10 @@ export default {
       },
       whole: false,
     });
-    return () => void mounted.then(({ close }) => close());
+    return () => {
+      source.close?.();
+      place.remove();
+      void mounted.then(({ close }) => close());
+    };
   },
 };

@@ -147,6 +147,7 @@ export function runAtlas({ run, store, theme }) {
           high,
           none: score.base ?? range[0],
           bound: null,
+          ratio: score.base === 1,
           range,
           width: 150,
           kind: "",

@@ -75,6 +75,7 @@ export function runPage({ source, store, theme, tell }) {
       atlas?.take(found);
       root.dataset.ready = String(step);
       await detail?.show(store.get());
+      tell("", "calm");
     } catch (error) {
       if (turn === asked) fail(error);
     }

@@ -9,6 +9,7 @@
  *   get: (path: string) => Promise<any>,
  *   inspect: ((asked: Record<string, unknown>) => Promise<any>) | null,
  *   download: ((path: string) => Promise<Blob>) | null,
+ *   close?: () => void,
  * }} Source
  */
 
@@ -173,8 +174,9 @@ export function fileSource(page) {
 export function kernelSource(model) {
   /** @type {Map<number, {resolve: (value: any) => void, reject: (error: Error) => void}>} */
   const waiting = new Map();
-  let last = 0;
-  model.on("msg:custom", (/** @type {any} */ message, /** @type {any[]} */ buffers) => {
+  // Every view of a widget hears every answer, so each begins to count somewhere else.
+  let last = Math.floor(Math.random() * 2 ** 50);
+  const hear = (/** @type {any} */ message, /** @type {any[]} */ buffers) => {
     const waits = waiting.get(message.number);
     if (!waits) return;
     waiting.delete(message.number);
@@ -187,13 +189,19 @@ export function kernelSource(model) {
         : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
     const buffer = whole.slice().buffer;
     waits.resolve({ value: tensors(buffer), bytes: buffer.byteLength });
-  });
+  };
+  model.on("msg:custom", hear);
   /** @param {Record<string, unknown>} question */
   const ask = (question) =>
     new Promise((resolve, reject) => {
       const number = ++last;
       waiting.set(number, { resolve, reject });
-      model.send({ number, ...question });
+      try {
+        model.send({ number, ...question });
+      } catch {
+        waiting.delete(number);
+        reject(new Refusal(0, "The kernel does not answer. Run the cell again."));
+      }
     });
   return {
     home: "notebook",
@@ -202,5 +210,6 @@ export function kernelSource(model) {
       ? async (asked) => /** @type {any} */ (await ask({ inspect: asked })).value
       : null,
     download: null,
+    close: () => model.off("msg:custom", hear),
   };
 }

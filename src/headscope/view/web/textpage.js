@@ -256,7 +256,7 @@ export function textPage({ source, store, about, theme, tell }) {
       void readText();
     } else if (own("layer", "head") && text) {
       atlas.choose(state.layer, state.head);
-      panel.show(text, state.layer, state.head).catch(fail);
+      panel.show(text, state.layer, state.head).then(() => tell("", "calm"), fail);
       showScores();
     }
     if (own("show") && state.show === "attention") {
