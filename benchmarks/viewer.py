@@ -97,9 +97,8 @@ def measure(model: headscope.Model, window: int, rounds: int) -> None:
     print(f"  text and matrix shown              {spread(readies, 0)} ms after the page was asked for")
     print(f"  a new text typed, until it is shown {spread(typed, 2)} s (the address waits 0.15 s more)")
     for name, (script, whole) in drags.items():
-        print(
-            f"  dragging {name}: 95th percentile of {FRAMES} frames, script {spread(script)} ms, with paint {spread(whole)} ms"
-        )
+        print(f"  dragging {name}, 95th percentile of {FRAMES} frames: script {spread(script)} ms")
+        print(f"                              with style, layout and paint {spread(whole)} ms")
 
 
 def main() -> None:
