@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import headscope
+from headscope.view.corpus import Corpus
+from headscope.view.desk import Desk
+from serving import Place, serving
 
 pytest.register_assert_rewrite("runs")  # so that it says what failed, as a test does
 
@@ -43,3 +46,40 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from folders import make_folder
 
     return make_folder("gpt2", tmp_path_factory.mktemp("gpt2"))
+
+
+# ---------------------------------------------------------------------- the viewer's server
+
+
+@pytest.fixture(scope="module")
+def served(embedded: headscope.Model) -> Iterator[Place]:
+    with serving(Desk(lambda: embedded)) as place:
+        yield place
+
+
+@pytest.fixture
+def place(served: Place) -> Iterator[Place]:
+    """The server; whatever a test did to it, it must go on answering."""
+    yield served
+    assert served.answers()
+
+
+@pytest.fixture(scope="session")
+def view_run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    texts = headscope.passages()[:16]
+    headscope.analyze(
+        embedded, texts, out=out, group_field="group", per_text=True, shard_size=2, window=32, progress=False
+    )
+    return out
+
+
+@pytest.fixture(scope="session")
+def view_corpus(view_run: Path) -> Corpus:
+    return Corpus(headscope.Result.open(view_run))
+
+
+@pytest.fixture(scope="session")
+def with_run(embedded: headscope.Model, view_corpus: Corpus) -> Iterator[Place]:
+    with serving(Desk(lambda: embedded, view_corpus)) as place:
+        yield place

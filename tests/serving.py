@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -258,3 +258,19 @@ def load(process: Process, work: list[Errand], *, clients: int, seconds: float) 
             each.result()
     found.memory.append((time.monotonic() - began, process.memory()))
     return found
+
+
+# ---------------------------------------------------------------------- what the tests of the server share
+
+TEXT = headscope.passages("news")[3]["text"]
+LONG = " ".join(p["text"] for p in headscope.passages()[:12])
+SHORT = "The cat saw the dog. The dog saw the cat."
+Tiny = Callable[[str], headscope.Model]
+
+
+def said(answer: httpx.Response) -> str:
+    """The sentence of an answer that refuses."""
+    told = answer.json()["error"]
+    assert isinstance(told, str)
+    assert len(told) > 5
+    return told

@@ -1,0 +1,266 @@
+"""What the viewer's server answers is what the library computes, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import xarray as xr
+from safetensors.numpy import load as unpacked
+
+import headscope
+import naive
+from headscope.inspection import Inspection
+from headscope.measures.relations import RELATIONS
+from headscope.view import arrays
+from headscope.view.corpus import Corpus
+from headscope.view.desk import Desk
+from serving import (  # noqa: F401 - fixtures
+    LONG,
+    SHORT,
+    TEXT,
+    Load,
+    Place,
+    Tiny,
+    bytes_until_closed,
+    errands,
+    heard,
+    load,
+    said,
+    serving,
+    view_process,
+)
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "embedded": ("embedded", {}),
+    "rank": ("embedded", {"scale": "rank", "window": 60}),
+    "cosine": ("embedded", {"similarity": "cosine", "window": 80, "start": 30}),
+    "special": ("embedded", {"special": True, "repeated": "word", "window": 80}),
+    "pair": ("embedded", {"pair": SHORT, "window": 90}),
+    "causal": ("gpt2", {}),
+    "causal rank cosine": ("gpt2", {"scale": "rank", "similarity": "cosine", "window": 60}),
+    "cross": ("t5", {"stack": "cross"}),
+    "decoder": ("t5", {"stack": "decoder", "special": True, "window": 80}),
+    "long": ("long", {"window": 300}),
+    "long rank": ("long", {"window": 270, "scale": "rank", "special": True}),
+    "long cross": ("t5", {"window": 256, "stack": "cross"}),
+}
+FULL = {"long": LONG, "long rank": LONG, "long cross": LONG}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request: pytest.FixtureRequest, embedded: headscope.Model, tiny: Tiny) -> Iterator[Seen]:
+    """A text behind the server, and the same text inspected directly with every map kept."""
+    kind, options = CASES[request.param]
+    model = embedded if kind == "embedded" else tiny(kind)
+    text = FULL.get(request.param, TEXT)
+    with serving(Desk(lambda: model)) as place, place.client() as client:
+        answer = client.post("/api/texts", json={"text": text, **options})
+        assert answer.status_code == 200, answer.text
+        yield Seen(client, answer.json(), model.inspect(text, **options))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the server says of a text, and what the library says of it."""
+
+    client: httpx.Client
+    told: dict[str, Any]
+    own: Inspection
+
+    def arrays(self, path: str) -> dict[str, np.ndarray]:
+        """A binary answer."""
+        answer = self.client.get(f"/api/texts/{self.told['id']}/{path}")
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"] == "application/octet-stream"
+        return unpacked(answer.content)
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        return naive.pairs(self.own.counting.tolist())
+
+    @property
+    def heads(self) -> list[tuple[int, int, int]]:
+        """Some heads: the place of the layer, its number, and the head's."""
+        layers = self.own.captured.layers
+        last = self.own.captured.heads - 1
+        return [(0, layers[0], 0), (len(layers) // 2, layers[len(layers) // 2], 1), (len(layers) - 1, layers[-1], last)]
+
+
+def test_the_tokens_are_those_of_the_inspection(case: Seen) -> None:
+    told, own = case.told, case.own
+    for names, table in (("tokens", own.tokens), ("keys", own.key_tokens)):
+        if told[names] is None:
+            assert own.stack != "cross"
+            continue
+        for column in ("label", "category", "sentence", "word", "part", "start", "end", "unknown"):
+            assert told[names][column] == table[column].tolist(), column
+    assert told["tokens"]["counting"] == own.counting.tolist()
+    assert told["tokens"]["same"] == own.same.tolist()
+    assert told["layers"] == list(own.captured.layers)
+    assert (told["model"], told["stack"], told["shown"]) == (own.model, own.stack, own.shown)
+    assert told["options"] == own.settings()
+    assert told["maps_kept"] == (len(own.window) <= arrays.ALL_AT_ONCE)
+    relation = case.arrays("pairs")["relation"]
+    assert np.array_equal(relation, own.relations.numpy())
+    same, table = own.window.repeats(own.options.repeated).tolist(), own.tokens
+    ids = [number if number >= 0 else ("none", place) for place, number in enumerate(same)]
+    word, sentence = ([x if x >= 0 else None for x in table[name]] for name in ("word", "sentence"))
+    category = table.category.tolist()
+    again = [naive.relation(i, j, ids, category, word, sentence) for i, j in case.places]
+    assert [RELATIONS[r] for r in relation] == again
+
+
+def levels(matrix: np.ndarray, places: list[tuple[int, int]], rank: bool) -> list[float]:
+    """naive.levels, but the largest is looked for once: there are tens of thousands of pairs here."""
+    if rank:
+        return naive.levels(matrix, places, rank=True) or []
+    values = [matrix[i, j] for i, j in places]
+    largest = max(values)
+    return [value / largest for value in values]
+
+
+def test_a_head_is_bit_for_bit_that_of_the_inspection_and_its_bins_are_the_naive_ones(case: Seen) -> None:
+    own = case.own
+    rank, places = own.options.scale == "rank", case.places
+    for k, layer, head in case.heads[: 1 if rank and len(places) > 10_000 else None]:  # naive ranks take seconds
+        found = case.arrays(f"heads/{layer}/{head}")
+        matrix = own.similarity.values[k, head]
+        assert np.array_equal(found["similarity"], matrix[np.triu_indices(len(matrix), 1)])
+        assert found["similarity"].dtype == np.float32
+        assert np.array_equal(found["norms"], own.norms.values[k, head])
+        assert np.array_equal(found["received"], own.received(layer, head).values, equal_nan=True)
+        text_only = own.received(layer, head, text_only=True).values
+        assert np.array_equal(found["received_text"], text_only, equal_nan=True)
+        level = levels(matrix.astype(float), places, rank=rank)
+        assert found["flat"].tolist() == [0]
+        assert found["bin"].tolist() == [naive.bin_of(each) for each in level]
+        assert ("level" in found) == rank
+        if rank:
+            assert found["level"].tolist() == level
+
+
+def test_an_attention_map_is_bit_for_bit_that_of_the_inspection(case: Seen) -> None:
+    for k, layer, head in case.heads:
+        found = case.arrays(f"heads/{layer}/{head}/attention")["attention"]
+        assert np.array_equal(found, case.own.attention.values[k, head])
+        assert found.shape == (len(case.own.window), len(case.own.captured.keys))
+
+
+def test_scores_at_every_threshold_are_those_of_the_summary(case: Seen) -> None:
+    names = [score["name"] for score in case.told["scores"]]
+    layers = {layer: case.arrays(f"layers/{layer}") for _, layer, _ in case.heads}
+    for step in (1, 10, 19):
+        summary = case.own.summary(step / 20).set_index("layer")
+        for layer, found in layers.items():
+            rows = summary.loc[layer]
+            for name, scores in zip(names, found["scores"][:, step - 1], strict=True):
+                # Likeness is taken head by head where maps are not kept, so its sums may round differently.
+                close = 1e-5 if name == "likeness" and not case.told["maps_kept"] else 1e-12
+                np.testing.assert_allclose(scores, rows[name].to_numpy(float), rtol=close, atol=close, err_msg=name)
+            labels = [case.told["same_labels"][n] if n >= 0 else None for n in found["focal"][step - 1]]
+            assert labels == [token if isinstance(token, str) else None for token in rows.focal_token]
+
+
+def test_thumbnails_show_the_strongest_pair_of_every_square(case: Seen) -> None:
+    k, layer, head = case.heads[1]
+    thumb = case.arrays(f"layers/{layer}")["thumbs"][head]
+    counting = np.flatnonzero(case.own.counting.numpy())
+    level = case.own.levels.values[k, head]
+    level = level[counting[0] : counting[-1] + 1, counting[0] : counting[-1] + 1].astype(float)
+    side, size = len(thumb), len(level)
+    assert side == min(size, arrays.THUMB)
+    for row in range(side):
+        for column in range(side):
+            square = level[
+                row * size // side : (row + 1) * size // side, column * size // side : (column + 1) * size // side
+            ]
+            there = square[~np.isnan(square)]
+            assert thumb[row, column] == (1 + round(254 * max(there.max(), 0.0)) if len(there) else 0)
+
+
+@pytest.mark.parametrize("case", ["rank", "cross", "long"], indirect=True)
+def test_the_file_for_download_is_the_saved_inspection(case: Seen, tmp_path: Path) -> None:
+    answer = case.client.get(f"/api/texts/{case.told['id']}/inspection.nc")
+    assert answer.status_code == 200
+    assert 'filename="inspection.nc"' in answer.headers["content-disposition"]
+    (tmp_path / "got.nc").write_bytes(answer.content)
+    got = xr.open_dataset(tmp_path / "got.nc", engine="h5netcdf")
+    own = xr.open_dataset(case.own.save(tmp_path / "own.nc"), engine="h5netcdf")
+    if not case.told["maps_kept"]:
+        own = own.drop_vars(["attention", "similarity", "levels"])
+        own = own.drop_vars(set(own.coords) - set(got.coords))
+    xr.testing.assert_identical(got, own)
+
+
+def test_a_download_does_not_stay_in_memory(embedded: headscope.Model) -> None:
+    """All matrices of all heads at once are for the file; the desk counts only what it keeps."""
+    behind = Desk(lambda: embedded)
+    with serving(behind) as place, place.client() as client:
+        name = client.post("/api/texts", json={"text": TEXT}).json()["id"]
+        assert client.get(f"/api/texts/{name}/inspection.nc").status_code == 200
+    kept = behind.texts()[-1]
+    assert not {"similarity", "levels"} & set(vars(kept))
+
+
+def test_a_run_is_answered_as_it_is_in_the_file(with_run: Place, view_run: Path, view_corpus: Corpus) -> None:
+    with with_run.client() as client:
+        assert client.get("/api/run").json() == json.loads(json.dumps(view_corpus.about))
+        assert client.get("/api/run/result.nc").content == (view_run / "result.nc").read_bytes()
+        for step in (1, 10, 19):
+            found = unpacked(client.get(f"/api/run/atlas/{step}").content)
+            own = unpacked(view_corpus.atlas(step))
+            assert found.keys() == own.keys()
+            assert all(np.array_equal(found[name], own[name], equal_nan=True) for name in own)
+            told = client.get(f"/api/run/heads/3/4/{step}").json()
+            assert told == json.loads(json.dumps(view_corpus.curves(3, 4, step)))
+        examples = client.get("/api/run/heads/3/4/examples/stop_focus").json()
+        assert examples == json.loads(json.dumps(view_corpus.examples(3, 4, "stop_focus")))
+        assert all(any(p["text"].startswith(row["text"]) for p in headscope.passages()[:16]) for row in examples)
+
+
+def test_without_a_run_or_a_model_that_is_said() -> None:
+    with serving(Desk()) as place, place.client() as client:
+        assert client.get("/api/about").json()["can_inspect"] is False
+        answer = client.post("/api/texts", json={"text": SHORT})
+        assert (answer.status_code, "no model" in said(answer)) == (422, True)
+        for path in ("", "/atlas/3", "/result.nc", "/heads/0/0/3", "/heads/0/0/examples/distance"):
+            answer = client.get(f"/api/run{path}")
+            assert (answer.status_code, "no result" in said(answer)) == (404, True)
+
+
+@pytest.mark.parametrize("step", [4, 10])
+def test_curves_and_scores_of_a_run_are_those_of_its_counts(view_corpus: Corpus, step: int) -> None:
+    """Counted once more from the dataset alone, pair by pair of distance and relation."""
+    result = view_corpus.result
+    table = result.dataset["pairs"].values  # (L, H, level, distance, relation)
+    places = [list(result.dataset["relation"].values).index(name) for name in ("sentence", "both", "none", "repeated")]
+    for layer, head in ((0, 0), (7, 3), (11, 11)):
+        told = view_corpus.curves(layer, head, step)
+        edges = told["edges"]
+        counts = table[layer, head]
+        all_high = counts[step + 1 :].sum()
+        for k, (begin, end) in enumerate(pairwise(edges)):
+            group = slice(begin - 1, end - 1)
+            share = counts[step + 1 :, group].sum() / all_high if all_high else None
+            assert told["distance"]["value"][k] == (pytest.approx(share) if share is not None else None)
+            assert told["base"][k] == pytest.approx(counts[:, group].sum() / counts.sum())
+            for name, kinds in (("within", places[:2]), ("across", places[2:])):
+                every = counts[:, group][..., kinds].sum()
+                high = counts[step + 1 :, group][..., kinds].sum()
+                assert told[f"{name}_pairs"][k] == pytest.approx(every)
+                assert told[name]["value"][k] == (pytest.approx(high / every) if every else None)
+    found = unpacked(view_corpus.atlas(step))
+    for place, score in enumerate(view_corpus.about["scores"]):
+        own = result.quantity(score["name"], by="head", tau=step / 20, draws=0).value.values
+        np.testing.assert_allclose(found["value"][place], own, rtol=1e-12)
+        known = ~np.isnan(found["low"][place])
+        assert (found["low"][place] <= own)[known].all()
+        assert (own <= found["high"][place])[known].all()
