@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import headscope
+import viewing
+from browser import chromium
 from headscope.view.corpus import Corpus
 from headscope.view.desk import Desk
 from serving import Place, serving
@@ -83,3 +86,40 @@ def view_corpus(view_run: Path) -> Corpus:
 def with_run(embedded: headscope.Model, view_corpus: Corpus) -> Iterator[Place]:
     with serving(Desk(lambda: embedded, view_corpus)) as place:
         yield place
+
+
+# ---------------------------------------------------------------------- the viewer's page
+
+
+@pytest.fixture(scope="session")
+def hostile_run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model) -> headscope.Result:
+    out = tmp_path_factory.mktemp("view") / "run"
+    rows = [{"id": f"<b>{p['id']}</b>", "text": p["text"], "group": p["group"]} for p in headscope.passages()[:24]]
+    rows[5]["text"] = viewing.HOSTILE + " " + rows[5]["text"]
+    return headscope.analyze(embedded, rows, out=out, per_text=True, shard_size=2, progress=False, group_field="group")
+
+
+@pytest.fixture(scope="session")
+def address(embedded: headscope.Model, hostile_run: headscope.Result, passage: str) -> Iterator[str]:
+    desk = Desk(lambda: embedded, Corpus(hostile_run), state={"layer": viewing.LAYER, "head": viewing.HEAD})
+    desk.inspect(passage)
+    with viewing.served(desk) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="session")
+def seen(embedded: headscope.Model, passage: str) -> headscope.Inspection:
+    return embedded.inspect(passage)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[viewing.Tab]:
+    opened = viewing.Tab(browser)
+    yield opened
+    opened.close()

@@ -5,12 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import naive
 from headscope.inspection import Inspection
 from headscope.view.desk import Desk
 from headscope.view.server import Server
+
+LAYER, HEAD = 7, 3  # what the page begins with
+HOSTILE = (
+    'A <script>document.title="taken"</script> came. "><img src=x onerror=alert(1)> &amp; {{7*7}} '
+    "javascript:alert(2) \u202eevil\u202c. שלום עולם. `${alert(3)}` </textarea></style>"
+)
 
 
 @contextmanager
@@ -88,3 +95,27 @@ def highs(seen: Inspection, layer: int, head: int, tau: float) -> set[tuple[int,
     level = naive.levels(seen.similarity_matrix(layer, head).astype(float), places, rank=rank)
     assert level is not None
     return {place for place, x in zip(places, level, strict=True) if naive.bin_of(x) >= round(20 * tau) + 1}
+
+
+def classed(page: Any, name: str) -> set[int]:
+    """The tokens of the first panel that have a class."""
+    found = page.eval_on_selector_all(f".panel:not(.pinned) .token.{name}", "all => all.map(e => +e.dataset.place)")
+    return set(found)
+
+
+def cell_point(page: Any, size: int, i: int, j: int) -> tuple[float, float]:
+    box = page.locator(".panel:not(.pinned) canvas.picture").bounding_box()
+    cell = (box["width"] - 14) / size
+    return box["x"] + 14 + (j + 0.5) * cell, box["y"] + 14 + (i + 0.5) * cell
+
+
+def order_of(page: Any) -> list[tuple[int, int]]:
+    return [tuple(each) for each in page.eval_on_selector_all(
+        ".atlas .tile", "all => all.map(e => [+e.dataset.layer, +e.dataset.head])")]  # fmt: skip
+
+
+def saved(page: Any, kind: str) -> bytes:
+    page.click(".menu summary")
+    with page.expect_download() as waiting:
+        page.click(f"[data-save={kind}]")
+    return Path(waiting.value.path()).read_bytes()
