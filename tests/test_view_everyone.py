@@ -140,6 +140,44 @@ def test_the_address_brings_the_view_back(tab: Tab, browser: Any, address: str, 
     other.close()
 
 
+def test_every_head_can_be_sent_on_and_options_go_along(tab: Tab, browser: Any, address: str) -> None:
+    page = tab.open(address)
+    page.click("[data-layer='8'][data-head='0']")
+    page.wait_for_selector(".panel[data-head='8.0']")
+    page.click(".options summary")
+    page.select_option("[name=scale]", "rank")
+    page.check("[name=special]")
+    page.fill("[name=window]", "40")
+    tab.look_at("The cat saw the dog. The dog saw the cat.")
+    other = Tab(browser)
+    again = other.open(tab.settled_address())
+    assert again.get_attribute(".panel", "data-head") == "8.0"
+    again.click(".options summary")
+    assert again.input_value("[name=scale]") == "rank"
+    assert again.input_value("[name=window]") == "40"
+    assert again.is_checked("[name=special]")
+    assert again.get_attribute(".high-count", "data-high") == page.get_attribute(".high-count", "data-high")
+    other.close()
+
+
+def test_back_and_forward_go_from_text_to_text(tab: Tab, address: str) -> None:
+    page = tab.open(address)
+    first = page.inner_text(".tokens")
+    tab.settled_address()
+    tab.look_at("It rains again.")
+    tab.settled_address()
+    page.go_back()
+    page.wait_for_function("n => document.querySelector('#headscope').shadowRoot"
+                           ".querySelectorAll('.token').length > n", arg=20)  # fmt: skip
+    assert page.inner_text(".tokens") == first
+    page.go_forward()
+    page.wait_for_function("n => document.querySelector('#headscope').shadowRoot"
+                           ".querySelectorAll('.token').length < n", arg=20)  # fmt: skip
+    assert (
+        "rains" in page.inner_text(".tokens").replace("\n", "").replace(" ", "") or page.locator(".token").count() > 3
+    )
+
+
 def test_an_address_that_makes_no_sense_is_not_followed(tab: Tab, address: str) -> None:
     page = tab.open(f"{address}#layer=99&head=-4&tau=7&theta=x&show=evil&n=abc&pin=t1.2.3&page=%3Cb%3E&o.window=0")
     assert re.fullmatch(r"\d+\.\d+", page.get_attribute(".panel", "data-head"))
@@ -165,10 +203,16 @@ def test_what_is_exported_holds_the_same_numbers(tab: Tab, address: str, seen: I
     words = "".join(drawing.itertext())
     assert f"Layer {LAYER}, head {HEAD}" in words
     assert f"{len(highs(seen, LAYER, HEAD, 0.5))} of {len(seen.relations)} pairs similar" in words
-    assert all(label in words for label in seen.labels)
+    assert all(label.removeprefix("##") in words for label in seen.labels)
     picture = Image.open(io.BytesIO(saved(page, "png")))
     assert picture.size[0] >= 2 * float(drawing.get("width")) - 2
     assert len(picture.convert("RGB").getcolors(1 << 24)) > 50
+
+    page.click("button.pin")
+    page.wait_for_selector(".panel.pinned[data-head]")
+    both = ElementTree.fromstring(saved(page, "svg"))
+    assert "".join(both.itertext()).count(f"Layer {LAYER}, head {HEAD}") == 2
+    assert float(both.get("width")) > float(drawing.get("width"))
 
     file = tmp_path / "inspection.nc"
     file.write_bytes(saved(page, "nc"))

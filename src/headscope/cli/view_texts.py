@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import webbrowser
 from argparse import Namespace
@@ -40,7 +41,7 @@ def run_view(args: Namespace) -> None:
 
 def _run(args: Namespace) -> Path | None:
     """The run that is meant, where what was given is one."""
-    if args.what is None:
+    if args.what is None or not args.what.strip():
         return None
     path = Path(args.what)
     try:
@@ -51,8 +52,10 @@ def _run(args: Namespace) -> Path | None:
         if args.file is not None:
             raise HeadscopeError("there are a run and a text", "give one of them")
         return path
-    if not there and path.suffix == ".nc":
-        raise HeadscopeError(f"there is no file {args.what!r}", "check the path")
+    if not there and (path.suffix == ".nc" or re.fullmatch(r"\S*[/\\\\]\S*", args.what)):
+        raise HeadscopeError(
+            f"there is no run or file {args.what!r}", "check the path; a text of one word goes into a --file"
+        )
     if there:
         raise HeadscopeError(f"{args.what!r} is a file", f"read the text in it with --file {args.what}")
     return None
@@ -94,6 +97,8 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
     from headscope.view.corpus import Corpus
     from headscope.view.desk import Desk
 
+    if args.layers or args.window or args.start:
+        raise HeadscopeError("--layers, --window and --start are of a text, not of a run", "leave them out")
     args.run = str(path)
     result, floors = opened(args)
     state: dict[str, Any] = {"page": "run"}
@@ -146,5 +151,7 @@ def _prepare(desk: Desk) -> None:
     """Work out a run's findings while the browser opens; what goes wrong is said to whoever asks."""
     try:
         desk.run.prepare()
+        if desk.can_inspect:
+            desk.model  # noqa: B018 - so that the first text of the run need not wait for it
     except HeadscopeError as error:
         print(f"headscope: {error}", flush=True)

@@ -27,6 +27,7 @@ from headscope.findings.stability import head_sums, scores_of
 from headscope.report.examples import LONGEST
 from headscope.result.core import Result
 from headscope.result.rows import HEADS, SCORES, examples_of_layer
+from headscope.view import arrays
 from headscope.view.arrays import pack
 from headscope.windows.text import in_a_line, visible
 
@@ -126,7 +127,7 @@ class Corpus:
         quantity = QUANTITIES[name]
         return {
             "name": name,
-            "label": quantity.label,
+            "label": arrays.SCORES[name][0] if name in arrays.SCORES else quantity.label,
             "base": None if math.isnan(quantity.base) else quantity.base,
             "examples": SHOWN_BY.get(name),
         }

@@ -65,7 +65,7 @@ class Desk:
         self._model: Model | None = None
         self._first: dict[str, str] | None = None  # the text that a page begins with
         self._texts: OrderedDict[str, Seen] = OrderedDict()
-        self._running, self._keeping = Lock(), Lock()
+        self._loading, self._running, self._keeping = Lock(), Lock(), Lock()
 
     # ------------------------------------------------------------------ texts
 
@@ -74,16 +74,17 @@ class Desk:
         """The model, loaded when first needed."""
         if self._load is None:
             raise HeadscopeError("there is no model to read texts with", "start the viewer with --model")
-        if self._model is None:
-            self._model = self._load()
-        return self._model
+        with self._loading:
+            if self._model is None:
+                self._model = self._load()
+            return self._model
 
     def inspect(self, text: str, **options: Any) -> dict[str, Any]:
         """Read a text and keep it; returns what the page shows first."""
         asked = {**self.defaults, **{name: value for name, value in options.items() if value is not None}}
         with self._running:  # the tap is of one text at a time, and so is the processor
             model = self.model
-            asked["window"] = min(asked.get("window") or model.default_window, model.max_length)
+            asked["window"] = asked.get("window") or model.default_window
             name = text_id(text, asked)
             if name not in self._texts:
                 maps = asked["window"] <= arrays.ALL_AT_ONCE

@@ -17,9 +17,10 @@ from headscope.view.desk import Answer
 ENTRY = "main.js"
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([a-z]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?!default)(?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
-TYPES = re.compile(
-    r"^[ \t]*/\*\*(?:(?!\*/).)*\*/\n", re.MULTILINE | re.DOTALL
-)  # comments on lines of their own, for tsc
+# Types for the checker, wherever they stand, and comments that have a line of their own.
+COMMENT = re.compile(
+    r"^[ \t]*//[^\n]*\n|^[ \t]*/\*\*(?:(?!\*/).)*\*/\n|/\*\*(?:(?!\*/).)*\*/ ?", re.MULTILINE | re.DOTALL
+)
 
 
 @lru_cache(maxsize=1)
@@ -27,7 +28,7 @@ def module() -> str:
     """The viewer as one ES module: its files one after the other, each after those that it imports.
 
     Every file becomes a function with a scope of its own that returns what it exports; only the last, which begins
-    everything, stands free. Comments that only the type checker reads are left out.
+    everything, stands free. Comments are left out.
 
     >>> "import {" in module(), len(module().encode()) < 150_000
     (False, True)
@@ -44,7 +45,7 @@ def module() -> str:
         source = (folder / name).read_text(encoding="utf-8").replace('"{style.css}"', json.dumps(style))
         for _, needed in IMPORT.findall(source):
             join(f"{needed}.js", (*above, name))
-        plain = TYPES.sub("", IMPORT.sub(r"const \1 = in_\2;\n", source))
+        plain = COMMENT.sub("", IMPORT.sub(r"const \1 = in_\2;\n", source))
         exported = ", ".join(EXPORT.findall(plain))
         plain = re.sub(r"^export (?!default)", "", plain, flags=re.MULTILINE)
         if name != ENTRY:

@@ -2,13 +2,14 @@
 
 import { html } from "./dom.js";
 
+/** @typedef {import("./head.js").Text} Text */
+
 /**
  * @param {{about: any, onask: (text: string, options: Record<string, any>) => void}} spec
  */
 export function askingForm({ about, onask }) {
   const area = html("textarea", {
     rows: 2,
-    maxlength: about.limits.text,
     placeholder: "Type or paste a text",
     "aria-label": "The text to look at",
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
@@ -62,6 +63,7 @@ export function askingForm({ about, onask }) {
       class: "asking",
       onsubmit: (/** @type {Event} */ event) => {
         event.preventDefault();
+        options.open = false;
         onask(area.value, asked());
       },
     },
@@ -83,9 +85,17 @@ export function askingForm({ about, onask }) {
 
   return {
     form,
-    /** @param {string} text */
+    /**
+     * Say what is shown: the text, and how it was read.
+     * @param {Text} text
+     */
     fill: (text) => {
-      if (!area.value || !area.matches(":focus")) area.value = text;
+      if (!area.value || !area.matches(":focus")) area.value = text.texts[0] ?? "";
+      const read = /** @type {Record<string, any>} */ ({ ...text.options, start: text.first, stack: text.stack });
+      for (const field of /** @type {NodeListOf<any>} */ (form.querySelectorAll("[name]"))) {
+        if (field.type === "checkbox") field.checked = read[field.name];
+        else if (field.name in read) field.value = String(read[field.name]);
+      }
     },
     /** @param {boolean} busy */
     wait: (busy) => {

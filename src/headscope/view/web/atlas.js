@@ -137,7 +137,9 @@ export function atlasView({ layers, heads, label, onpick }) {
       const name = ranked ? null : html("span", { class: "layer", role: "rowheader" }, row[0][0]);
       return html("div", { class: "row", role: "row" }, name, ...row.map(([l, h]) => tiles.get(`${l}.${h}`)?.button));
     });
-    refill(grid, ...cells);
+    const numbers = Array.from({ length: heads }, (_, head) => html("span", { class: "layer" }, head));
+    const top = html("div", { class: "row heads", "aria-hidden": "true" }, html("span", {}), ...numbers);
+    refill(grid, ranked ? null : top, ...cells);
     choose(...chosen.split(".").map(Number));
   }
 

@@ -1,8 +1,10 @@
 // What is seen, to take away: SVG, PNG and CSV.
 
+import { css, palette } from "./colours.js";
 import { vector } from "./dom.js";
 
 /** @typedef {import("./state.js").State} State */
+/** @typedef {ReturnType<typeof import("./panel.js").panelView>} Panel */
 /** @typedef {NonNullable<ReturnType<ReturnType<typeof import("./panel.js").panelView>["current"]>>} Current */
 
 /**
@@ -49,87 +51,157 @@ export function pairsAsCsv({ head, text, pairs }, state) {
 }
 
 /**
- * The picture of a panel as SVG: tokens as they are coloured, arcs, the matrix with its legend, the histogram.
- * @param {Current} current
+ * What is seen as SVG: one panel, or two beside each other.
+ * @param {Panel[]} panels
  * @param {State} state
- * @param {{matrix: {canvas: HTMLCanvasElement}, root: HTMLElement, theme: "light" | "dark"}} panel
+ * @param {"light" | "dark"} theme
  */
-export function pictureAsSvg({ head, text, tokens, chart }, state, { matrix, root, theme }) {
-  const [paper, ink] = theme === "light" ? ["#ffffff", "#1c2024"] : ["#15171c", "#e8eaed"];
-  const whole = tokens.frame.getBoundingClientRect();
-  const side = matrix.canvas.getBoundingClientRect().width;
-  const gap = 24;
-  const [textWidth, textHeight] = [Math.ceil(whole.width), Math.ceil(whole.height)];
-  const beside = textWidth + side + 3 * gap <= 2400;
-  const width = beside ? textWidth + side + 3 * gap : Math.max(textWidth, side) + 2 * gap;
-  const left = beside ? textWidth + 2 * gap : gap;
-  const top = beside ? 64 : textHeight + 90;
-  const drawing = chart.querySelector("svg");
-  const height = Math.max(64 + textHeight + 190, top + side + 40);
-  const picture = vector("svg", {
+export function pictureAsSvg(panels, state, theme) {
+  const pictures = panels.flatMap((panel) => {
+    const current = panel.current();
+    return current ? [panelAsSvg(current, panel, state, theme)] : [];
+  });
+  const width = pictures.reduce((sum, { width: own }) => sum + own, 0);
+  const height = Math.max(...pictures.map((each) => each.height));
+  const whole = vector("svg", {
     xmlns: "http://www.w3.org/2000/svg",
     width,
     height,
     viewBox: `0 0 ${width} ${height}`,
     "font-family": "system-ui, sans-serif",
-    fill: ink,
+    fill: theme === "light" ? "#1c2024" : "#e8eaed",
   });
-  const say = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ words, size = 13) =>
-    vector("text", { x, y, "font-size": size }, words);
-  picture.append(
-    vector("rect", { width, height, fill: paper }),
-    say(gap, 26, `Layer ${head.layer}, head ${head.head} · ${text.model}`, 17),
-    say(
-      gap,
-      46,
-      `${state.show}, τ = ${(state.tau / 20).toFixed(2)}, θ = ${state.theta.toFixed(2)} · ${head.counts(state.tau).high} of ${head.pairs.number} pairs similar · ${text.shown}`,
-      12,
-    ),
+  whole.append(vector("rect", { width, height, fill: theme === "light" ? "#ffffff" : "#15171c" }));
+  let x = 0;
+  for (const { picture, width: own } of pictures) {
+    picture.setAttribute("transform", `translate(${x} 0)`);
+    whole.append(picture);
+    x += own;
+  }
+  return new XMLSerializer().serializeToString(whole);
+}
+
+const GAP = 24;
+const TOP = 64; // below the title
+
+/**
+ * Tokens as they are coloured, arcs, the matrix with its legend, the histogram.
+ * @param {Current} current
+ * @param {Panel} panel
+ * @param {State} state
+ * @param {"light" | "dark"} theme
+ */
+function panelAsSvg({ head, text, tokens, chart }, { matrix, root }, state, theme) {
+  const box = tokens.frame.getBoundingClientRect();
+  const [wide, high] = [Math.ceil(box.width), Math.ceil(box.height)];
+  const side = matrix.canvas.getBoundingClientRect().width;
+  const counts = `${head.counts(state.tau).high} of ${head.pairs.number} pairs similar`;
+  const about = `${state.show}, τ = ${(state.tau / 20).toFixed(2)}, θ = ${state.theta.toFixed(2)} · ${counts} · ${text.shown}`;
+  const picture = vector(
+    "g",
+    {},
+    vector("text", { x: GAP, y: 26, "font-size": 17 }, `Layer ${head.layer}, head ${head.head} · ${text.model}`),
+    vector("text", { x: GAP, y: 46, "font-size": 12 }, about),
+    wordsAsSvg(tokens, text),
+    vector("image", {
+      x: 2 * GAP + wide,
+      y: TOP,
+      width: side,
+      height: side,
+      href: matrix.canvas.toDataURL("image/png"),
+    }),
+    legendAsSvg(root, head, state, theme, 2 * GAP + wide, TOP + side + 8),
   );
-  const words = vector("g", { transform: `translate(${gap} 64)` });
+  const drawing = chart.querySelector("svg");
+  if (drawing) {
+    const copy = /** @type {SVGElement} */ (drawing.cloneNode(true));
+    inlineStyles(drawing, copy);
+    copy.setAttribute("x", String(GAP));
+    copy.setAttribute("y", String(TOP + high + 16));
+    picture.append(copy);
+  }
+  return { picture, width: wide + side + 3 * GAP, height: Math.max(TOP + high + 180, TOP + side + 60) };
+}
+
+/**
+ * @param {Current["tokens"]} tokens
+ * @param {Current["text"]} text
+ */
+function wordsAsSvg(tokens, text) {
+  const words = vector("g", { transform: `translate(${GAP} ${TOP})` });
+  for (const path of tokens.frame.querySelectorAll(".arcs path")) {
+    const copy = /** @type {Element} */ (path.cloneNode());
+    copy.setAttribute("fill", "none");
+    copy.setAttribute("opacity", "0.6");
+    words.append(copy);
+  }
   tokens.tokens.forEach((element, k) => {
-    const box = tokens.box(k);
+    const { x, y, width, height } = tokens.box(k);
     const look = getComputedStyle(element);
+    const sentence = text.tokens.sentence[k];
     words.append(
-      vector("rect", { x: box.x, y: box.y, width: box.width, height: box.height, rx: 3, fill: look.backgroundColor }),
+      vector("rect", { x, y, width, height, rx: 3, fill: look.backgroundColor }),
       vector(
         "text",
         {
-          x: box.x + box.width / 2,
-          y: box.y + box.height * 0.72,
+          x: x + width / 2,
+          y: y + height * 0.72,
           "font-size": 14,
           "text-anchor": "middle",
           fill: look.color,
           direction: look.direction,
         },
-        text.tokens.label[k],
+        element.textContent,
       ),
     );
+    if (sentence >= 0) {
+      words.append(
+        vector("rect", {
+          x: x - 1,
+          y: y + height + 3,
+          width: width + 2,
+          height: 1.5,
+          fill: "#808890",
+          opacity: sentence % 2 ? 0.3 : 0.8,
+        }),
+      );
+    }
+    if (element.classList.contains("focal")) {
+      words.append(
+        vector("text", { x: x + width / 2, y: y - 3, "font-size": 9, "text-anchor": "middle", fill: "#e8590c" }, "★"),
+      );
+    }
   });
-  for (const path of tokens.frame.querySelectorAll(".arcs path")) {
-    const copy = /** @type {Element} */ (path.cloneNode());
-    copy.setAttribute("fill", "none");
-    copy.setAttribute("opacity", "0.75");
-    words.append(copy);
-  }
-  picture.append(
-    words,
-    vector("image", { x: left, y: top, width: side, height: side, href: matrix.canvas.toDataURL("image/png") }),
-    say(
-      left,
-      top + side + 20,
-      [...root.querySelectorAll(".legend span:not(.tau)")].map((each) => each.textContent).join("  ·  "),
-      12,
-    ),
+  return words;
+}
+
+/**
+ * @param {HTMLElement} root
+ * @param {Current["head"]} head
+ * @param {State} state
+ * @param {"light" | "dark"} theme
+ * @param {number} x
+ * @param {number} y
+ */
+function legendAsSvg(root, head, state, theme, x, y) {
+  const { show } = state;
+  const kind = show === "norms" ? "norms" : show === "attention" || show === "received" ? "attention" : "similarity";
+  const [name, ...ends] = [...root.querySelectorAll(".legend > span, .legend .ends span")].map(
+    (each) => each.textContent,
   );
-  if (drawing) {
-    const copy = /** @type {SVGElement} */ (drawing.cloneNode(true));
-    inlineStyles(drawing, copy);
-    copy.setAttribute("x", String(gap));
-    copy.setAttribute("y", String(beside ? textHeight + 84 : height - 170));
-    if (beside) picture.append(copy);
-  }
-  return new XMLSerializer().serializeToString(picture);
+  const steps = Array.from({ length: 64 }, (_, k) =>
+    vector("rect", { x: x + 4 * k, y: y + 16, width: 4.5, height: 10, fill: css(palette(theme, kind), k / 63) }),
+  );
+  const numbers = ends.map((each, k) =>
+    vector("text", { x: x + 128 * k, y: y + 40, "font-size": 11, "text-anchor": ["start", "middle", "end"][k] }, each),
+  );
+  return vector(
+    "g",
+    { "data-head": `${head.layer}.${head.head}` },
+    vector("text", { x, y: y + 10, "font-size": 12 }, name),
+    ...steps,
+    ...numbers,
+  );
 }
 
 /**

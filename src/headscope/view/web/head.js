@@ -82,6 +82,18 @@ export class Pairs {
   }
 }
 
+/**
+ * @param {Float64Array} received
+ * @param {Float64Array} among NaN for tokens that do not count
+ */
+function receivedShare(received, among) {
+  let largest = 0;
+  received.forEach((value, k) => {
+    if (!Number.isNaN(among[k]) && value > largest) largest = value;
+  });
+  return received.map((value) => (largest ? value / largest : value));
+}
+
 /** What one head made of a text. */
 export class Head {
   /**
@@ -102,6 +114,8 @@ export class Head {
     this.norms = /** @type {Float32Array} */ (found.norms.data);
     this.received = /** @type {Float64Array} */ (found.received.data);
     this.receivedText = /** @type {Float64Array} */ (found.received_text.data);
+    /** The attention received as a share of the largest among the tokens that count; special tokens may pass 1. */
+    this.receivedShare = receivedShare(this.received, this.receivedText);
     this.flat = found.flat.data[0] === 1;
     this.ranks = found.level ? /** @type {Float64Array} */ (found.level.data) : null;
     this.attention = /** @type {Float32Array | null} */ (null);

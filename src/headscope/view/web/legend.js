@@ -11,7 +11,7 @@ const NAMES = {
   similarity: "similarity S",
   level: "level",
   attention: "attention A",
-  received: "attention received",
+  received: "attention received, of the largest among tokens that count",
   norms: "norm",
 };
 

@@ -40,7 +40,7 @@ function darkAround(system) {
  * Show the viewer in an element.
  * @param {HTMLElement} place
  * @param {Source} source
- * @param {{state: Partial<State>, keep: (address: string) => void, whole: boolean}} options
+ * @param {{state: Partial<State>, keep: (address: string, anew: boolean) => void, whole: boolean}} options
  */
 export async function mount(place, source, { state: given, keep, whole }) {
   const shadow = place.shadowRoot ?? place.attachShadow({ mode: "open" });
@@ -147,10 +147,16 @@ export async function mount(place, source, { state: given, keep, whole }) {
     return Promise.resolve();
   }
 
-  let later = 0;
+  let [later, anew, left] = [0, false, ""];
   state.on((now, before) => {
     clearTimeout(later);
-    later = window.setTimeout(() => keep(written(now)), 150);
+    // Another text or page is a step that one can go back from; anything else is the same place.
+    anew ||= now.page !== before.page || (now.id !== before.id && now.id !== "" && left !== "" && now.id !== left);
+    left = now.id || left;
+    later = window.setTimeout(() => {
+      keep(written(now), anew);
+      anew = false;
+    }, 150);
     if (now.theme !== before.theme) root.dataset.theme = theme();
     if (now.page !== before.page) void showPage();
   });
@@ -207,10 +213,15 @@ if (home && (home.dataset.token || home.dataset.single)) {
   const source = home.dataset.single ? fileSource(document) : serverSource(home.dataset.token ?? "");
   void mount(home, source, {
     state: read(location.hash.slice(1)),
-    keep: (address) => history.replaceState(null, "", `#${address}`),
+    keep: (address, anew) => {
+      if (location.hash === `#${address}`) return;
+      if (anew) history.pushState(null, "", `#${address}`);
+      else history.replaceState(null, "", `#${address}`);
+    },
     whole: true,
   }).then(({ state }) => {
-    addEventListener("hashchange", () => state?.set({ ...beginning(), ...read(location.hash.slice(1)) }));
+    // Back, forward, or an address that was edited by hand.
+    addEventListener("popstate", () => state?.set({ ...beginning(), ...read(location.hash.slice(1)) }));
   });
 }
 

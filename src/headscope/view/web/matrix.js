@@ -9,7 +9,7 @@ import { shades } from "./shades.js";
 /** @typedef {import("./state.js").State} State */
 /** @typedef {{head: Head, state: State, theme: "light" | "dark", inside: boolean[] | null}} Drawn */
 
-const LABELLED = 11; // pixels: cells of this size have their token beside them
+const LABELLED = 8; // pixels: cells of this size have their token beside them
 const MARGIN = 14; // for the strips that show sentences
 const FADED = 0.22; // how much of its colour a pair below τ keeps
 
@@ -41,9 +41,9 @@ export function matrixView(events) {
     const n = state.n >= 4 && state.n < whole ? Math.round(state.n) : whole;
     const x = clamp(0, Math.round(state.x), Math.max(0, columns - n));
     const y = clamp(0, Math.round(state.y), Math.max(0, rows - n));
-    const cell = (side - MARGIN) / n;
-    const labels = cell >= LABELLED ? Math.min(96, side / 4) : 0;
-    const margin = MARGIN + labels;
+    const room = Math.min(96, side / 4); // for labels, where cells are large enough beside them
+    const labelled = (side - MARGIN - room) / n >= LABELLED;
+    const margin = MARGIN + (labelled ? room : 0);
     return {
       rows: Math.min(n, rows),
       columns: Math.min(n, columns),
@@ -111,11 +111,12 @@ export function matrixView(events) {
     const keys = drawn?.state.show === "attention" ? (head.text.keys ?? own) : own;
     const strips = theme === "light" ? ["#9aa7b4", "#d3dae1"] : ["#5b6b7c", "#333d48"];
     const line = theme === "light" ? "rgba(0, 0, 0, .45)" : "rgba(255, 255, 255, .4)";
-    if (box.cell >= LABELLED) context.font = `${clamp(9, box.cell * 0.72, 13)}px system-ui, sans-serif`;
+    if (box.cell >= LABELLED) context.font = `${clamp(8, box.cell * 0.8, 13)}px system-ui, sans-serif`;
     for (const across of [true, false]) {
       const tokens = across ? keys : own;
       const [from, number] = across ? [box.x, box.columns] : [box.y, box.rows];
       const long = (across ? box.rows : box.columns) * box.cell;
+      const parted = new Set(tokens.sentence.slice(from, from + number)).size < side / 14; // else lines drown the cells
       for (let begin = 0, k = 1; k <= number; k++) {
         const sentence = tokens.sentence[from + begin];
         if (k < number && tokens.sentence[from + k] === sentence) continue;
@@ -129,7 +130,7 @@ export function matrixView(events) {
             across ? 4 : wide,
           );
         }
-        if (begin > 0) {
+        if (begin > 0 && parted) {
           context.fillStyle = line;
           context.fillRect(
             across ? at - 0.5 : box.margin,
@@ -150,7 +151,7 @@ export function matrixView(events) {
         context.textAlign = across ? "left" : "right";
         context.textBaseline = "middle";
         const label = tokens.label[token];
-        context.fillText(label.length > 16 ? `${label.slice(0, 15)}…` : label, 0, 0);
+        context.fillText(label.length > 13 ? `${label.slice(0, 12)}…` : label, 0, 0);
         context.restore();
       }
     }
@@ -178,10 +179,10 @@ export function matrixView(events) {
     if (!drawn || !box || side <= 0) return;
     const { head, state, theme } = drawn;
     const context = sized(canvas);
-    const values = state.show === "norms" ? head.norms : head.received;
+    const values = state.show === "norms" ? head.norms : head.receivedShare;
     const colours = palette(theme, state.show === "norms" ? "norms" : "attention");
-    let most = 1e-12;
-    for (const value of values) if (value > most) most = value;
+    let most = state.show === "norms" ? 1e-12 : 1;
+    for (const value of values) if (state.show === "norms" && value > most) most = value;
     const [left, bottom, top] = [34, 22, 10];
     const [wide, high] = [(side - left - 4) / box.n, side - bottom - top];
     context.font = "11px system-ui, sans-serif";
@@ -195,7 +196,7 @@ export function matrixView(events) {
       context.fillText(((most * k) / 4).toPrecision(2), left - 4, y);
     }
     for (let k = 0; k < box.n && box.x + k < values.length; k++) {
-      const share = values[box.x + k] / most;
+      const share = Math.min(values[box.x + k] / most, 1);
       const masked = state.show === "received" && drawn.inside?.[box.x + k];
       context.fillStyle = masked ? "#0072b2" : css(colours, 0.25 + 0.75 * share);
       context.fillRect(left + k * wide, top + high * (1 - share), Math.max(wide - 0.5, 0.5), high * share);

@@ -10,6 +10,9 @@ import { html, refill, shown } from "./dom.js";
 
 const BARS = 24;
 const PAIRS = 12; // in the table
+const ATTENDED =
+  "tokens that receive more than θ of the largest attention among those that count; contrast: mean level of pairs " +
+  "of two such tokens less that of pairs of two others";
 const RELATIONS = /** @type {Record<string, string>} */ ({
   word_pieces: "pieces of a word",
   stop: "with a sentence end",
@@ -127,6 +130,7 @@ export function numbersView({ onpoint, onpick }) {
    * @param {ReturnType<Head["mask"]>} mask
    */
   function tellFocal({ text, pairs, flat }, { high, focal: token, share }, { number, contrast }) {
+    if (!pairs.number) return refill(focal, "no pairs: fewer than two tokens count");
     const many = `${high.toLocaleString("en")} of ${pairs.number.toLocaleString("en")} pairs similar`;
     const name =
       token < 0
@@ -134,14 +138,18 @@ export function numbersView({ onpoint, onpick }) {
         : [
             " · focal token ",
             html("b", { class: "focal-name", "data-share": share }, html("bdi", {}, text.same_labels[token])),
-            ` in ${Math.round(100 * share)} %${high < 10 ? " (of few)" : ""}`,
+            ` in ${Math.round(100 * share)} %${high < 10 ? " (of few pairs)" : ""}`,
           ];
     const attended = ` · ${number} attended${Number.isNaN(contrast) ? "" : `, contrast ${shown(contrast, 3)}`}`;
     refill(
       focal,
       html("span", { class: "high-count", "data-high": high }, many),
       ...name,
-      html("span", { class: "mask-count", "data-number": number, "data-contrast": contrast }, attended),
+      html(
+        "span",
+        { class: "mask-count", "data-number": number, "data-contrast": contrast, title: ATTENDED },
+        attended,
+      ),
     );
   }
 

@@ -129,6 +129,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
       refill(title, `Layer ${layer}, head ${number}`);
       root.dataset.head = `${layer}.${number}`;
       redraw();
+      if (text.maps_kept) void needMap(); // small, and then every cell can tell its attention
     } finally {
       if (turn === asked) root.classList.remove("loading");
     }
@@ -179,7 +180,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
  * @param {number} step
  */
 function told(head, text, token, other, step) {
-  if (token < 0) return ["Point at a token or a cell; click to keep it."];
+  if (token < 0) return ["Point at a token or a cell; click to keep the token."];
   return other >= 0 && other !== token ? ofPair(head, text, token, other) : ofToken(head, text, token, step);
 }
 
@@ -198,7 +199,7 @@ function ofToken(head, text, token, step) {
     ` (${token}) is similar to ${alike.length || "no"} ${alike.length === 1 ? "token" : "tokens"}`,
     ...named,
     alike.length > 6 ? ", …" : "",
-    text.keys ? "" : ` · received ${shown(head.received[token], 3)}`,
+    text.keys ? "" : ` · received ${shown(head.received[token], 3)} of the most attended`,
     ` · norm ${shown(head.norms[token], 3)}`,
   ];
 }

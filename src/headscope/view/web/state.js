@@ -11,7 +11,7 @@
  *   token: number, x: number, y: number, n: number,
  *   score: string, ranked: boolean, pin: Pin | null,
  *   runLayer: number, runHead: number, runScore: string, runRanked: boolean, runTau: number, runTheta: number,
- *   theme: "auto" | "light" | "dark",
+ *   theme: "auto" | "light" | "dark", asked: number,
  * }} State
  * @typedef {{get: () => State, set: (patch: Partial<State>) => void, on: (listener: Listener) => void}} Store
  * @typedef {(state: State, before: State) => void} Listener
@@ -19,6 +19,7 @@
 
 export const SHOWN = /** @type {Shown[]} */ (["similarity", "level", "attention", "received", "norms"]);
 const LONGEST_IN_ADDRESS = 6000;
+const ALWAYS = ["layer", "head", "tau", "theta"]; // a viewer may have been started with others than the usual ones
 
 /** @returns {State} */
 export function beginning() {
@@ -48,6 +49,7 @@ export function beginning() {
     runTau: 0,
     runTheta: 0,
     theme: "auto",
+    asked: 0, // how often a text was sent
   };
 }
 
@@ -81,13 +83,13 @@ export function written(state) {
   for (const names of [NUMBERS, WORDS, SWITCHES]) {
     for (const [name, key] of Object.entries(names)) {
       const value = /** @type {any} */ (state[key]);
-      if (value === usual[key]) continue;
+      if (value === usual[key] && !ALWAYS.includes(name)) continue;
       if (name === "text" && value.length > LONGEST_IN_ADDRESS) continue;
       if (name === "tau" || name === "rtau") told.set(name, String(value / 20));
       else told.set(name, typeof value === "boolean" ? (value ? "1" : "0") : String(value));
     }
   }
-  if (state.page !== usual.page) told.set("page", state.page);
+  told.set("page", state.page);
   if (state.show !== usual.show) told.set("show", state.show);
   if (state.theme !== usual.theme) told.set("theme", state.theme);
   for (const [name, value] of Object.entries(state.options)) told.set(`o.${name}`, String(value));
@@ -112,6 +114,7 @@ export function read(address) {
     if (Number.isFinite(value)) found[key] = name === "tau" || name === "rtau" ? Math.round(value * 20) : value;
   }
   for (const [name, key] of Object.entries(WORDS)) if (told.has(name)) found[key] = told.get(name);
+  if (!/^t[0-9a-f]{20}$/.test(found.id ?? "")) delete found.id;
   for (const [name, key] of Object.entries(SWITCHES)) if (told.has(name)) found[key] = told.get(name) === "1";
   for (const name of ["layer", "head", "token", "runLayer", "runHead"]) {
     if (name in found && !Number.isInteger(found[name])) delete found[name];

@@ -163,12 +163,22 @@ export function textAtlas({ source, store, theme, onscores }) {
      * All scores of a head, as names and numbers.
      * @param {number} layer
      * @param {number} head
-     * @returns {[string, string][]}
      */
-    scores: (layer, head) =>
-      (text?.scores ?? []).map((each) => [
-        each.label,
-        shown(score(each.name, layer, head), each.name === "high_pairs" ? 0 : 2),
-      ]),
+    scores: (layer, head) => (text ? scoreList(text, layers.get(layer), head, store.get().tau) : []),
   };
+}
+
+/**
+ * All scores of a head at τ = step/20, as names and numbers.
+ * @param {Text} text
+ * @param {Tensors | undefined} found of its layer
+ * @param {number} head
+ * @param {number} step
+ * @returns {[string, string][]}
+ */
+export function scoreList(text, found, head, step) {
+  return text.scores.map(({ name, label }, place) => {
+    const value = found ? Number(found.scores.data[(place * STEPS + step - 1) * text.heads + head]) : NaN;
+    return [label, shown(value, name === "high_pairs" ? 0 : 2)];
+  });
 }

@@ -7,7 +7,7 @@ import { pairsAsCsv, pictureAsSvg, saveFile, svgAsPng } from "./exports.js";
 import { panelView } from "./panel.js";
 import { Refusal } from "./source.js";
 import { SHOWN } from "./state.js";
-import { textAtlas } from "./textatlas.js";
+import { scoreList, textAtlas } from "./textatlas.js";
 
 /** @typedef {import("./head.js").Text} Text */
 /** @typedef {import("./source.js").Source} Source */
@@ -38,10 +38,15 @@ export function textPage({ source, store, about, theme, tell }) {
   /** @type {ReturnType<typeof panelView> | null} */
   let pinned = null;
   let pinnedText = "";
+  /** @type {((step: number) => [string, string][]) | null} */
+  let pinnedScores = null;
   const asking = askingForm({
     about,
     // A new text begins with its whole matrix, and no token kept.
-    onask: (words, options) => store.set({ text: words, id: "", options, token: -1, x: 0, y: 0, n: 0 }),
+    onask: (words, options) => {
+      const asked = store.get().asked + 1; // the same text may be sent again
+      store.set({ text: words, id: "", options, asked, token: -1, x: 0, y: 0, n: 0 });
+    },
   });
   asking.form.hidden = !source.inspect;
   const controls = controlBar({
@@ -78,7 +83,7 @@ export function textPage({ source, store, about, theme, tell }) {
   function showScores() {
     const { layer, head, pin } = store.get();
     panel.scores(atlas.scores(layer, head));
-    if (pinned && pin) pinned.scores(pinnedText === text?.id ? atlas.scores(pin.layer, pin.head) : []);
+    if (pinned && pin && pinnedScores) pinned.scores(pinnedScores(store.get().tau));
   }
 
   // ------------------------------------------------------------------ reading texts
@@ -109,13 +114,14 @@ export function textPage({ source, store, about, theme, tell }) {
     asking.wait(true);
     root.setAttribute("aria-busy", "true");
     try {
-      const asked = state.id || state.text ? state : about.first;
+      const asked = state.id || state.text || state.asked ? state : about.first;
       if (!asked) return; // a run without a text: one can be typed
+      tell("Reading the text …", "busy");
       const next = await fetchText(asked.id, asked.text, state.options);
       if (!wanted()) return;
       const other = text?.id !== next.id;
       text = next;
-      asking.fill(next.texts[0] ?? "");
+      asking.fill(next);
       const layer = next.layers.includes(state.layer) ? state.layer : next.layers[next.layers.length - 1];
       const head = state.head >= 0 && state.head < next.heads ? state.head : 0;
       const score = next.scores.some((each) => each.name === state.score) ? state.score : next.scores[0].name;
@@ -123,7 +129,11 @@ export function textPage({ source, store, about, theme, tell }) {
       if (other) atlas.begin(next);
       atlas.follow();
       atlas.choose(layer, head);
-      tell(`${next.model} · ${next.stack} · ${next.shown}${next.texts.length > 1 ? " · a pair of texts" : ""}`);
+      const unknown = next.tokens.unknown.filter(Boolean).length;
+      const strange = unknown ? ` · ${unknown} of them unknown to this model, which cannot tell one from another` : "";
+      tell(
+        `${next.model} · ${next.stack} · ${next.shown}${next.texts.length > 1 ? " · a pair of texts" : ""}${strange}`,
+      );
       await panel.show(next, layer, head);
       if (other) await atlas.fill(next, wanted);
       if (wanted()) root.dataset.ready = next.id;
@@ -163,7 +173,10 @@ export function textPage({ source, store, about, theme, tell }) {
       panels.classList.add("two");
       if (!pinned.root.isConnected) panels.append(pinned.root);
       const layer = next.layers.includes(pin.layer) ? pin.layer : next.layers[0];
-      await pinned.show(next, layer, Math.min(pin.head, next.heads - 1));
+      const head = Math.min(pin.head, next.heads - 1);
+      await pinned.show(next, layer, head);
+      const found = await source.get(`texts/${next.id}/layers/${layer}`);
+      pinnedScores = (step) => scoreList(next, found, head, step);
       showScores();
     } catch (error) {
       fail(error);
@@ -198,6 +211,7 @@ export function textPage({ source, store, about, theme, tell }) {
     const state = store.get();
     const name = `headscope-layer${state.layer}-head${state.head}`;
     try {
+      const beside = pinned?.current();
       if (kind === "csv") {
         saveFile(new Blob([pairsAsCsv(current, state)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
       } else if (kind === "nc" && source.download) {
@@ -206,7 +220,8 @@ export function textPage({ source, store, about, theme, tell }) {
         await navigator.clipboard.writeText(location.href);
         tell("The link to this view is copied.");
       } else {
-        const svg = pictureAsSvg(current, state, { matrix: panel.matrix, root: panel.root, theme: theme() });
+        const views = [panel, ...(pinned && beside ? [pinned] : [])];
+        const svg = pictureAsSvg(views, state, theme());
         if (kind === "svg") saveFile(new Blob([svg], { type: "image/svg+xml" }), `${name}.svg`);
         else saveFile(await svgAsPng(svg), `${name}.png`);
       }
@@ -252,7 +267,7 @@ export function textPage({ source, store, about, theme, tell }) {
     const own = (/** @type {(keyof State)[]} */ ...keys) => keys.some((each) => state[each] !== before[each]);
     controls.follow();
     atlas.follow();
-    if ((own("id") && state.id !== text?.id) || (own("text") && state.text !== text?.texts[0])) {
+    if (own("asked") || (own("id") && state.id !== text?.id) || (own("text") && state.text !== text?.texts[0])) {
       void readText();
     } else if (own("layer", "head") && text) {
       atlas.choose(state.layer, state.head);

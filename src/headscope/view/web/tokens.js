@@ -125,7 +125,7 @@ export function tokensView(text, events) {
       } else if (token >= 0 && state.show === "attention" && head.attention && k < keys) {
         [at, part] = [Math.sqrt(head.attention[token * keys + k] / strongestOf(head.attention)), 1];
       } else if (state.show === "received" && !text.keys) {
-        [at, part] = [head.received[k], 1];
+        [at, part] = [Math.min(head.receivedShare[k], 1), 1];
       } else if (state.show === "norms") {
         [at, part] = [head.norms[k] / longest, 1];
       } else if (token < 0 && same >= 0 && !attends) {
