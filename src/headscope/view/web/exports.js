@@ -151,7 +151,7 @@ function wordsAsSvg(tokens, text) {
           fill: look.color,
           direction: look.direction,
         },
-        element.textContent,
+        fitting(element.textContent ?? "", width, height),
       ),
     );
     if (sentence >= 0) {
@@ -173,6 +173,17 @@ function wordsAsSvg(tokens, text) {
     }
   });
   return words;
+}
+
+/**
+ * A token that takes several lines on the page is cut to one.
+ * @param {string} label
+ * @param {number} width
+ * @param {number} height
+ */
+function fitting(label, width, height) {
+  const most = Math.floor(width / 8);
+  return height > 36 && label.length > most ? `${label.slice(0, most - 1)}…` : label;
 }
 
 /**
