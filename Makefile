@@ -26,8 +26,9 @@ lint: $(STAMP) $(VENV)/typescript
 	PATH="$(BIN):$$PATH" node_modules/.bin/prettier --check 'src/headscope/view/web/*'
 	PATH="$(BIN):$$PATH" node_modules/.bin/tsc -p jsconfig.json
 
-bench: $(STAMP)
+bench: $(STAMP) $(VENV)/browser
 	$(BIN)/python benchmarks/inspect_memory.py
+	$(BIN)/python benchmarks/viewer.py
 	$(BIN)/python benchmarks/planted_effects.py
 	$(BIN)/pip install -q -c constraints.txt -e '.[peers]'
 	$(BIN)/python benchmarks/overhead.py
