@@ -22,20 +22,14 @@ from headscope.measures.relations import RELATIONS
 from headscope.view import arrays
 from headscope.view.corpus import Corpus
 from headscope.view.desk import Desk
-from serving import (  # noqa: F401 - fixtures
+from serving import (
     LONG,
     SHORT,
     TEXT,
-    Load,
     Place,
     Tiny,
-    bytes_until_closed,
-    errands,
-    heard,
-    load,
     said,
     serving,
-    view_process,
 )
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -18,20 +18,16 @@ from headscope.view import server
 from headscope.view.desk import Desk
 from headscope.view.guard import BODY
 from headscope.view.server import Impatient
-from serving import (  # noqa: F401 - fixtures
+from serving import (
     LONG,
     SHORT,
     TEXT,
-    Load,
     Place,
     Tiny,
     bytes_until_closed,
-    errands,
     heard,
-    load,
     said,
     serving,
-    view_process,
 )
 
 # ---------------------------------------------------------------------- who gets in

@@ -27,14 +27,11 @@ from headscope.cli import main
 from headscope.result.rows import SCORES
 from headscope.view import desk, server
 from headscope.view.desk import Desk
-from serving import (  # noqa: F401 - fixtures
-    LONG,
+from serving import (
     SHORT,
     TEXT,
     Load,
     Place,
-    Tiny,
-    bytes_until_closed,
     errands,
     heard,
     load,
