@@ -115,15 +115,8 @@ def test_only_the_model_that_was_analysed_shows_a_run(run: Path, tiny: Any, fold
 
     from headscope.cli.view_texts import _desk_of_run
 
-    asked = {
-        "floor": [],
-        "stack": None,
-        "device": "cpu",
-        "dtype": "auto",
-        "revision": None,
-        "layer": None,
-        "head": None,
-    }
+    asked: dict[str, Any] = dict.fromkeys(["stack", "revision", "layer", "head", "layers", "window"])
+    asked |= {"floor": [], "device": "cpu", "dtype": "auto", "start": 0}
     desk = _desk_of_run(Namespace(model=str(folder), **asked), run)
     with pytest.raises(HeadscopeError, match="not the one that was analysed"):
         desk.inspect("A cat.")

@@ -7,6 +7,7 @@ import threading
 import webbrowser
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,10 +142,9 @@ def _serve(desk: Desk, args: Namespace) -> None:
         threading.Thread(target=_prepare, args=(desk,), daemon=True).start()
     if not args.no_open:
         threading.Timer(0.5, webbrowser.open, [server.address]).start()
-    try:
+    with suppress(KeyboardInterrupt):  # the usual end
         server.run()
-    except KeyboardInterrupt:
-        print("headscope: the viewer is closed", flush=True)
+    print("headscope: the viewer is closed", flush=True)
 
 
 def _prepare(desk: Desk) -> None:
