@@ -24,7 +24,7 @@ from headscope.findings import Finding, Findings
 from headscope.inspection import FocalToken, Inspection
 from headscope.report import write_report
 from headscope.tap import LayerHeads, tap
-from headscope.texts import open_texts
+from headscope.texts import example_passage, open_texts
 
 HERE = Path(__file__).parent
 SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
@@ -118,7 +118,7 @@ def refresh_console(page: Path) -> None:
 def images() -> None:
     """The pictures of the README and the tutorial."""
     model = headscope.load()
-    passage = next(p for p in headscope.passages() if p["id"] == "news-4")
+    passage = example_passage()
     text = "The ferryman knew the river. The river knew the ferryman, and the children feared the river."
     short = model.inspect(text)
     pictures = {

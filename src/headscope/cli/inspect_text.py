@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.errors import HeadscopeError
-from headscope.texts import check_text, decode, read_text
+from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def run_inspect(args: Namespace) -> None:
 
 def _text(args: Namespace) -> str:
     if args.file is not None:
-        if args.text is not None:
-            raise HeadscopeError("there are two texts, one given and one in --file", "give one of them")
-        return read_text(args.file)
+        return str(given_text(args.text, args.file))
     if args.text is not None and args.text != "-":
         if re.fullmatch(r"\S+\.(txt|md|json|jsonl|csv|html)", args.text):
             print(f"headscope: taking {args.text!r} as the text; --file {args.text} reads a file", file=sys.stderr)
@@ -97,6 +95,15 @@ def _text(args: Namespace) -> str:
     if args.text is None and sys.stdin.isatty():
         raise HeadscopeError("there is no text", 'give one: headscope inspect "The cat saw the dog."')
     return decode(sys.stdin.buffer, "standard input")
+
+
+def given_text(words: str | None, file: str | None) -> str | None:
+    """The words themselves or those of a file, never both; None where there are neither."""
+    if file is None:
+        return words
+    if words is not None:
+        raise HeadscopeError("there are two texts, one given and one in --file", "give one of them")
+    return read_text(file)
 
 
 def _print(seen: Inspection, args: Namespace) -> None:
@@ -211,7 +218,7 @@ def run_demo(args: Namespace) -> None:
 
     with show.working("loading the embedded model"):
         model = headscope.load()
-    passage = next(p for p in headscope.passages() if p["id"] == "news-4")
+    passage = example_passage()
     show.paragraph("The text", style="bold")
     show.paragraph(passage["text"] + "\n")
     seen = model.inspect(passage["text"])

@@ -58,9 +58,7 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     look = parser.add_argument_group("where to look")
     look.add_argument("--layer", type=int, help="one layer, from 0")
     look.add_argument("--head", type=int, help="one head of that layer, from 0")
-    look.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
-    look.add_argument("--window", type=int, help="tokens in the window (default 128, or what the model takes)")
-    look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
+    _looking(look)
     look.add_argument("--pairs", type=int, default=15, help="how many of a head's strongest pairs to list (default 15)")
     _choices(parser)
     out = parser.add_argument_group("output")
@@ -97,10 +95,15 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     look.add_argument("--layer", type=int, help="the layer to begin with, from 0")
     look.add_argument("--head", type=int, help="the head to begin with, from 0")
     look.add_argument("--layers", metavar="LIST", help="keep only these layers of the text, for example 0,5,10-11")
+    _looking(look)
+    _choices(parser)
+
+
+def _looking(look: argparse._ArgumentGroup) -> None:
+    """Which part of a text and of a model is looked at."""
     look.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
     look.add_argument("--window", type=int, help="tokens in the window (default 128, or what the model takes)")
     look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
-    _choices(parser)
 
 
 def _choices(parser: argparse.ArgumentParser) -> None:

@@ -177,9 +177,12 @@ def model_for(result: Result, name: str | None) -> Model | None:
     """The model for the figure of one head: as named, or the embedded one where that was analysed."""
     from headscope.models.load import load
 
-    if name is None and result.model["name"] != EMBEDDED:
-        return None
-    return load(name)
+    return load(name) if at_hand(result, name) else None
+
+
+def at_hand(result: Result, name: str | None) -> bool:
+    """Whether there is a model to read the run's texts with: one that is named, or the embedded one."""
+    return name is not None or result.model["name"] == EMBEDDED
 
 
 @contextmanager

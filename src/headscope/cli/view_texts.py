@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.cli.analyze_texts import parse_layers
+from headscope.cli.inspect_text import given_text
 from headscope.errors import HeadscopeError
-from headscope.texts import check_text, passages, read_text
+from headscope.pages import page_name
+from headscope.texts import check_text, example_passage
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
     from headscope.view.desk import Desk
 
 OPTIONS = ("stack", "start", "window", "similarity", "scale", "repeated", "special", "language")
-FIRST = "news-4"  # the passage that is shown where no text is given
 
 
 def run_view(args: Namespace) -> None:
@@ -30,8 +31,8 @@ def run_view(args: Namespace) -> None:
         raise HeadscopeError("--port is of the server, --html starts none", "leave out one of them")
     if not 0 <= args.port <= 65535:
         raise HeadscopeError(f"--port {args.port}", "use a number from 1 to 65535, or leave it out")
-    if args.html and Path(args.html).suffix.lower() not in (".html", ".htm"):
-        raise HeadscopeError(f"--html {args.html!r} is not named like a web page", "end the name in .html")
+    if args.html:
+        page_name(args.html)
     run = _run(args)
     desk = _desk_of_run(args, run) if run else _desk_of_text(args)
     if args.html:
@@ -65,13 +66,8 @@ def _run(args: Namespace) -> Path | None:
 def _desk_of_text(args: Namespace) -> Desk:
     if args.floor:
         raise HeadscopeError("--floor goes with a run", "name the run too, or leave it out")
-    if args.file is not None and args.what is not None:
-        raise HeadscopeError("there are two texts, one given and one in --file", "give one of them")
-    text = args.what
-    if args.file is not None:
-        text = read_text(args.file)
-    elif text is None:
-        text = next(passage["text"] for passage in passages() if passage["id"] == FIRST)
+    given = given_text(args.what, args.file)
+    text = example_passage()["text"] if given is None else given
     check_text(text)  # before the seconds it takes to import torch and load a model
     from headscope.measures.attention import check_theta
     from headscope.measures.similarity import first_high_bin
@@ -92,8 +88,7 @@ def _desk_of_text(args: Namespace) -> Desk:
 
 
 def _desk_of_run(args: Namespace, path: Path) -> Desk:
-    from headscope.cli.show_findings import opened
-    from headscope.models.source import EMBEDDED
+    from headscope.cli.show_findings import at_hand, opened
     from headscope.report.core import checked
     from headscope.view.corpus import Corpus
     from headscope.view.desk import Desk
@@ -105,10 +100,10 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
     state: dict[str, Any] = {"page": "run"}
     if args.layer is not None:
         state |= {"runLayer": args.layer, "runHead": args.head or 0}
-    readable = args.model is not None or result.model["name"] == EMBEDDED
     load = _loader(args)
     # Texts of the run can be looked at only through the model that was analysed.
-    return Desk((lambda: checked(load(), result)) if readable else None, Corpus(result, floors), state=state)
+    reader = (lambda: checked(load(), result)) if at_hand(result, args.model) else None
+    return Desk(reader, Corpus(result, floors), state=state)
 
 
 def _loader(args: Namespace) -> Callable[[], Model]:

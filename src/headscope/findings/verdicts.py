@@ -108,8 +108,8 @@ class Findings(Sequence[Finding]):
         """For JSON: numbers that are not there become None."""
         told = asdict(self)
         told["findings"] = told.pop("found")
-        plain: dict[str, Any] = _plain(told)
-        return plain
+        found: dict[str, Any] = plain(told)
+        return found
 
 
 def findings(
@@ -197,9 +197,14 @@ def verdict(low: float, high: float, bound: float) -> str:
     return HOLDS if low > bound else FAILS if high < bound else OPEN
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """For JSON, which has no NaN: numbers that are not there become None, however deep they stand.
+
+    >>> plain({"a": [1.0, math.nan]})
+    {'a': [1.0, None]}
+    """
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

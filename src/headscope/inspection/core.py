@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -15,57 +15,20 @@ import torch
 import xarray as xr
 
 from headscope.errors import HeadscopeError
-from headscope.inspection.capture import Captured, capture, prepare
+from headscope.inspection.capture import Captured
 from headscope.inspection.tables import FocalToken, LayerPairs, Options, token_table
 from headscope.measures import attention as attention_
 from headscope.measures import focal as focal_
 from headscope.measures import relations as relations_
 from headscope.measures import similarity as similarity_
-from headscope.measures.pair_loops import likeness_of_heads
 from headscope.windows import Window
 from headscope.windows.window import PUNCTUATION, STOP
 
 if TYPE_CHECKING:
     from headscope.figures.style import Picture
-    from headscope.models.model import Model
 
 Array = np.ndarray[Any, Any]
 PAIR_COLUMNS = ["i", "j", "token_i", "token_j", "distance", "relation", "similarity", "level"]
-
-
-def inspect(
-    model: Model,
-    text: str | Sequence[int],
-    pair: str | None,
-    options: Options,
-    *,
-    stack: str | None = None,
-    start: int = 0,
-    layers: Collection[int] | None = None,
-    maps: bool = True,
-) -> Inspection:
-    """Run a window of a text through a model and keep what every head of one stack made of it."""
-    name, window = prepare(
-        model, text, pair, stack=stack, start=start, length=options.window, language=options.language
-    )
-    if maps:
-        return Inspection(model.name, options, capture(model, name, window, layers=layers))
-
-    def alike(read: Window, outputs: Array, weights: Array) -> Array:
-        """Likeness to attention needs matrices and maps at once, so it is taken now, a head at a time."""
-        places = _counting(read, options.special).numpy().nonzero()[0]
-        found = np.zeros((len(outputs), 1))
-        for out, map_, one in zip(torch.from_numpy(outputs), weights, found, strict=True):
-            matrix = similarity_.similarity(out, options.similarity).numpy()
-            if len(places) and places[-1] - places[0] + 1 != len(places):  # special tokens between two texts
-                matrix, map_ = matrix[np.ix_(places, places)], map_[np.ix_(places, places)]
-            begin = int(places[0]) if len(places) and len(matrix) == len(out) else 0
-            likeness_of_heads(matrix[None, None], np.ascontiguousarray(map_)[None, None], begin, len(places), one)
-        return found[:, 0]
-
-    crossing = name == "cross"  # A and S are over different tokens
-    captured = capture(model, name, window, layers=layers, maps=False, passing=None if crossing else alike)
-    return Inspection(model.name, options, captured)
 
 
 class Inspection:
@@ -112,7 +75,7 @@ class Inspection:
     @cached_property
     def counting(self) -> torch.Tensor:
         """Which tokens take part in the similarity statistics."""
-        return _counting(self.window, self.options.special)
+        return torch.from_numpy(self.window.counting(self.options.special))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -326,7 +289,7 @@ class Inspection:
         even = torch.from_numpy(self.captured.even[k])
         share = attention_.received(torch.from_numpy(self.captured.given[k]), even)  # (H, Tk)
         if text_only:
-            share = share.masked_fill(~_counting(self.captured.keys, self.options.special), torch.nan)
+            share = share.masked_fill(~torch.from_numpy(self.captured.keys.counting(self.options.special)), torch.nan)
             largest = share.nan_to_num(0).amax(1, keepdim=True)
             share = share / largest.masked_fill(largest == 0, 1)
         return share.numpy()
@@ -424,10 +387,6 @@ class Inspection:
         from headscope.figures.grid import grid_figure
 
         return grid_figure(self)
-
-
-def _counting(window: Window, special: bool) -> torch.Tensor:
-    return torch.from_numpy(np.ones(len(window), bool) if special else ~window.special)
 
 
 def _range(layers: Sequence[int]) -> str:

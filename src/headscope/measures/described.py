@@ -80,7 +80,7 @@ class _Single:
     """One window of a batch."""
 
     def __init__(self, window: Window, repeated: str, special: bool, own: Mapping[str, Labels]) -> None:
-        self.counting = np.ones(len(window), dtype=bool) if special else ~window.special
+        self.counting = window.counting(special)
         places = np.flatnonzero(self.counting)
         self.size = len(places)
         self.begin = int(places[0]) if self.size else 0

@@ -365,19 +365,30 @@ def _at_tau(
 
 
 @compiled
+def _likeness(
+    s: Any, a: Any, b: int, h: int, begin: int, n: int, value: Any, size: int, total: float, varies: bool
+) -> float:
+    """The correlation of S with attention over the pairs; 0 where S does not vary."""
+    if not varies:
+        return 0.0
+    mean = total / size
+    found: float = _correlation(s, a, b, h, begin, n, mean, _about_mean(value, size, mean))
+    return found
+
+
+@compiled
 def likeness_of_heads(products: Any, weights: Any, begin: int, n: int, found: Any) -> None:
     """The correlation of S with attention alone, for windows so long that only this is wanted: (1, H, T, T) to (H,)."""
     size = n * (n - 1) // 2
     value = np.empty(max(size, 1), np.float32)
     for h in range(len(found)):
-        found[h] = 0.0
         if size < 1:
+            found[h] = 0.0
             continue
         _take(products, 0, h, begin, n, value)
         least, most = _extremes(value, size)
-        if least < most:
-            mean = _total(value, size) / size
-            found[h] = _correlation(products, weights, 0, h, begin, n, mean, _about_mean(value, size, mean))
+        total = _total(value, size)
+        found[h] = _likeness(products, weights, 0, h, begin, n, value, size, total, least < most)
 
 
 @compiled
@@ -451,12 +462,8 @@ def pairs_of_heads(
             head_sums[h, 1] += norms / n / scale
             rows[b, h, 8] = rows[b, h, 9] = np.nan
             if maps:
-                rows[b, h, 8] = 0.0
-                if least < most:
-                    mean = total / size
-                    squares = _about_mean(value, size, mean)
-                    rows[b, h, 8] = _correlation(products, weights, b, h, begin, n, mean, squares)
-                    head_sums[h, 2] += rows[b, h, 8]
+                rows[b, h, 8] = _likeness(products, weights, b, h, begin, n, value, size, total, least < most)
+                head_sums[h, 2] += rows[b, h, 8]
                 if ranked:
                     every = size * (size + 1) / 2 / size
                     inside, edge, outside, looking = _regions(levels[b, h], begin, n, high[b, h], every)

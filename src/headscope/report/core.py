@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.errors import HeadscopeError, brief, writing
+from headscope.errors import HeadscopeError, brief
 from headscope.figures.catalog import FIGURES, Entry, draw
+from headscope.pages import page_target, write_page
 from headscope.report.examples import one_head, roles
-from headscope.result.merge import partial_name
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ def write_report(
     """
     import jinja2
 
-    target = Path(out)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)  # before the minutes that drawing takes
+    target = page_target(out)
     found = findings or result.findings(floors=floors)
     drawn = figures if figures is not None else draw_all(result, findings=found, model=model, tau=found.tau, tell=tell)
     environment = jinja2.Environment(
@@ -85,11 +81,7 @@ def write_report(
         versions=json.loads(result.attrs["versions"]),
         floors=[in_a_line(floor.model["name"]) for floor in floors],
     )
-    with writing(target):
-        beside = partial_name(target)
-        beside.write_text(page, encoding="utf-8")
-        beside.replace(target)
-    return target
+    return write_page(target, page)
 
 
 def draw_all(

@@ -81,17 +81,8 @@ def one_head(result: Result, found: list[Role], model: Model) -> Picture:
     """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
     if not found:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
-    role, settings = found[0], result.settings
+    role = found[0]
     texts = result.examples(role.layer, role.head, role.shown_by, LOOKED_AT)
     text = min(texts["text"], key=len)
-    seen = model.inspect(
-        text,
-        stack=result.name,
-        window=settings["window"],
-        similarity=settings["similarity"],
-        scale=settings["scale"],
-        repeated=settings["repeated"],
-        special=settings["special"],
-        language=settings["language"],
-    )
-    return seen.plot_head(role.layer, role.head, theta=settings["theta"])
+    seen = model.inspect(text, stack=result.name, **result.inspect_options)
+    return seen.plot_head(role.layer, role.head, theta=result.settings["theta"])

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,6 +205,13 @@ class Result:
         from headscope.view import show_result
 
         return show_result(self, floors)
+
+    @property
+    def inspect_options(self) -> dict[str, Any]:
+        """The choices of the run, as `model.inspect` takes them: how one of its texts is looked at in the same way."""
+        from headscope.inspection.tables import Options
+
+        return {option.name: self.settings[option.name] for option in fields(Options)}
 
     def tau(self, tau: float | None) -> float:
         """τ as asked for, or the run's own."""

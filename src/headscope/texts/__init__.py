@@ -1,7 +1,7 @@
 """Texts: one at a time, and whole collections as a stream of records."""
 
 from headscope.texts.corpus import Corpus, Survey, open_texts
-from headscope.texts.one import LONGEST_TEXT, check_text, decode, passages, read_text
+from headscope.texts.one import LONGEST_TEXT, check_text, decode, example_passage, passages, read_text
 from headscope.texts.records import Bad, BadRecords, Record
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Survey",
     "check_text",
     "decode",
+    "example_passage",
     "open_texts",
     "passages",
     "read_text",

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from headscope.errors import HeadscopeError
 
+EXAMPLE = "news-4"
 LONGEST_TEXT = 100_000  # characters; a window shows some hundreds, and hostile quotes take the splitter seconds
 LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
 # Control characters that are no white space, and halves of characters.
@@ -28,6 +29,15 @@ def passages(group: str | None = None) -> list[dict[str, str]]:
     if group is not None and group not in groups:
         raise HeadscopeError(f"no passages are called {group!r}", f"the genres are {', '.join(groups)}")
     return [passage for passage in every if group in (None, passage["group"])]
+
+
+def example_passage() -> dict[str, str]:
+    """The passage that is shown to somebody who has given none.
+
+    >>> example_passage()["id"]
+    'news-4'
+    """
+    return next(passage for passage in passages() if passage["id"] == EXAMPLE)
 
 
 def read_text(file: str | Path) -> str:

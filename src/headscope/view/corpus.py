@@ -24,6 +24,7 @@ from headscope.findings.quantities import QUANTITIES
 from headscope.findings.resampling import Resampling
 from headscope.findings.sensitivity import SWEPT
 from headscope.findings.stability import head_sums, scores_of
+from headscope.findings.verdicts import plain
 from headscope.report.examples import LONGEST
 from headscope.result.core import Result
 from headscope.result.rows import HEADS, SCORES, examples_of_layer
@@ -89,7 +90,7 @@ class Corpus:
                     "digits": claim.digits,
                     "own": _finding(finding) | {"sentence": in_a_line(finding.sentence), "texts": finding.texts},
                     "swept": {
-                        name: [_plain(v) for v in swept[name].values[row]]
+                        name: plain(swept[name].values[row].tolist())
                         for name in ("value", "low", "high", "verdict", "reason")
                     },
                 }
@@ -112,10 +113,7 @@ class Corpus:
             "claims": claims,
             "scores": [self._score(name) for name in scores_of(counts)],
             "rows": self.has_rows,
-            "options": {
-                name: result.settings[name]
-                for name in ("window", "similarity", "scale", "repeated", "special", "language")
-            },
+            "options": result.inspect_options,
         }
 
     @property
@@ -184,15 +182,16 @@ class Corpus:
 
         found: dict[str, Any] = {"edges": list(range(1, self._longest + self._width + 1, self._width))}
         found["distance"] = self._estimate(shares, high.sum(-1))
-        found["base"] = _list(shares(every.sum((0, 2))))
+        found["base"] = plain(shares(every.sum((0, 2))).tolist())
         for name, kinds in (("within", derived.WITHIN), ("across", derived.ACROSS)):
             found[name] = self._estimate(ratio, *(each[..., list(kinds)].sum(-1) for each in (high, every)))
             found[f"{name}_pairs"] = every[..., list(kinds)].sum((0, -1)).tolist()
         return found
 
-    def _estimate(self, function: Any, *sums: Array) -> dict[str, list[float | None]]:
+    def _estimate(self, function: Any, *sums: Array) -> dict[str, Any]:
         found = self.resample.jackknife(function, *sums)
-        return {"value": _list(found.value), "low": _list(np.maximum(found.low, 0)), "high": _list(found.high)}
+        limits = {"value": found.value, "low": np.maximum(found.low, 0), "high": found.high}
+        return {name: plain(values.tolist()) for name, values in limits.items()}
 
     def examples(self, layer: int, head: int, score: str) -> list[dict[str, Any]]:
         """The texts in which a head shows a score most."""
@@ -212,7 +211,7 @@ class Corpus:
                     "id": in_a_line(str(row["id"])),
                     "text": text,
                     "short": in_a_line(" ".join(text[:LONGEST].split())) + (" …" if len(text) > LONGEST else ""),
-                    "score": _plain(float(row[score])),
+                    "score": plain(float(row[score])),
                     "high_pairs": int(row["high_pairs"]),
                     "focal_token": visible(str(focal)) if isinstance(focal, str) else None,
                 }
@@ -230,19 +229,9 @@ class Corpus:
 
 
 def _finding(finding: Any) -> dict[str, Any]:
-    return {name: _plain(getattr(finding, name)) for name in ("value", "low", "high", "verdict", "reason")}
+    return {name: plain(getattr(finding, name)) for name in ("value", "low", "high", "verdict", "reason")}
 
 
 def _grouped(counts: NDArray[Any], width: int, longest: int) -> NDArray[np.int64]:
     """Distances in groups of so many: (…, distance, relation) to (…, groups, relation)."""
     return np.add.reduceat(counts[..., :longest, :], np.arange(0, longest, width), axis=-2).astype(np.int64)
-
-
-def _list(values: Array) -> list[float | None]:
-    return [_plain(float(value)) for value in values]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
-    return value

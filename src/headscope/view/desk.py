@@ -135,7 +135,6 @@ class Desk:
             "run": self.corpus is not None,
             "defaults": self.defaults,
             "state": self.state,
-            "limits": {"text": 100_000, "all_at_once": arrays.ALL_AT_ONCE},
         }
         if model is not None:
             told["model"] = {

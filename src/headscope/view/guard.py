@@ -54,6 +54,7 @@ class Guard:
         body_seconds: float = BODY_SECONDS,
     ) -> None:
         self.app, self.token, self.hosts = app, token, frozenset(hosts)
+        self.origins = frozenset(f"http://{name}" for name in self.hosts)
         self.seconds, self.body_seconds = seconds, body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,7 +94,7 @@ class Guard:
         if len(host) != 1 or host[0].decode("latin-1").lower() not in self.hosts:
             raise Refused(421, "this server answers to its own address only")
         for origin in headers.get(b"origin", []):
-            if origin.decode("latin-1").lower() not in {f"http://{name}" for name in self.hosts}:
+            if origin.decode("latin-1").lower() not in self.origins:
                 raise Refused(403, "requests from other pages are not answered")
         if headers.get(b"sec-fetch-site", [b"none"])[-1] not in (b"none", b"same-origin"):
             raise Refused(403, "requests from other pages are not answered")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headscope.errors import HeadscopeError, writing
-from headscope.result.merge import partial_name
+from headscope.errors import HeadscopeError
+from headscope.pages import page_name, page_target, write_page
 from headscope.view.desk import Answer, Desk
 from headscope.view.page import single_page
 from headscope.windows.text import in_a_line
@@ -16,9 +16,7 @@ LARGEST = 300_000_000  # bytes of matrices in one file
 
 def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] | None = None) -> Path:
     """Write everything on the desk as one HTML file; `tell` hears how many answers are done, of how many."""
-    target = Path(out)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
+    page_name(out)
     for seen in desk.texts():
         captured = seen.captured
         size = len(captured.layers) * captured.heads * 7 * len(captured.queries) ** 2  # S by half, A, and bins
@@ -28,8 +26,7 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
                 f"{size / 1e6:,.0f} MB of matrices, too much for one file",
                 "take a shorter --window, or fewer layers with --layers",
             )
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+    target = page_target(out)
     paths = list(desk.paths())
 
     def answers() -> Iterator[tuple[str, Answer]]:
@@ -41,12 +38,7 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
                 answer = answer | {"can_inspect": False}
             yield path, answer
 
-    page = single_page(answers(), f"headscope: {_title(desk)}")
-    with writing(target):
-        beside = partial_name(target)
-        beside.write_text(page, encoding="utf-8")
-        beside.replace(target)
-    return target
+    return write_page(target, single_page(answers(), f"headscope: {_title(desk)}"))
 
 
 def _title(desk: Desk) -> str:

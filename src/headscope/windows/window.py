@@ -65,6 +65,10 @@ class Window:
         """Which tokens are special, and so left out of the similarity statistics unless asked for."""
         return self.category <= END
 
+    def counting(self, special: bool) -> NDArray[np.bool_]:
+        """Which tokens take part in the similarity statistics: all but special ones, or with `special` all."""
+        return np.ones(len(self), dtype=bool) if special else ~self.special
+
     @property
     def words(self) -> tuple[str, ...]:
         """Each token's word as written, case folded; empty for a special token."""

@@ -172,5 +172,5 @@ export function atlasView({ layers, heads, label, onpick }) {
     }
   }
 
-  return { grid, arrange, choose, paint, focus: () => tiles.get(chosen)?.button.focus() };
+  return { grid, arrange, choose, paint };
 }

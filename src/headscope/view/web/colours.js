@@ -105,6 +105,16 @@ export function palette(theme, name) {
 }
 
 /**
+ * The colours of what is shown of a head.
+ * @param {"light" | "dark"} theme
+ * @param {import("./state.js").Shown} show
+ */
+export function paletteOf(theme, show) {
+  const attends = show === "attention" || show === "received";
+  return palette(theme, show === "norms" ? "norms" : attends ? "attention" : "similarity");
+}
+
+/**
  * A colour of a palette as CSS.
  * @param {Uint8ClampedArray} colours
  * @param {number} share 0 to 1

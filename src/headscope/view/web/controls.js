@@ -6,6 +6,24 @@ import { SHOWN } from "./state.js";
 /** @typedef {import("./state.js").Store} Store */
 
 /**
+ * A slider with its sign and, beside it, what it stands at.
+ * @param {"τ" | "θ"} sign
+ * @param {(value: number) => void} onmove
+ * @param {Record<string, any>} [more]
+ */
+export function thresholdSlider(sign, onmove, more = {}) {
+  const range = html("input", {
+    type: "range",
+    "aria-label":
+      sign === "τ" ? "τ: the level from which a pair is similar" : "θ: the attention from which a token is attended",
+    oninput: () => onmove(Number(range.value)),
+    ...more,
+  });
+  const output = html("output", {});
+  return { range, output, label: html("label", { class: "slider" }, html("span", {}, sign), range, output) };
+}
+
+/**
  * @param {{store: Store, saves: [string, string][], onsave: (kind: string) => void}} spec
  */
 export function controlBar({ store, saves, onsave }) {
@@ -18,23 +36,8 @@ export function controlBar({ store, saves, onsave }) {
       html("span", {}, name),
     ),
   );
-  const slider = (
-    /** @type {"tau" | "theta"} */ key,
-    /** @type {string} */ label,
-    /** @type {Record<string, any>} */ more,
-  ) => {
-    const range = html("input", {
-      type: "range",
-      "aria-label": label,
-      oninput: () => store.set({ [key]: Number(range.value) }),
-      ...more,
-    });
-    const output = html("output", {});
-    const sign = key === "tau" ? "τ" : "θ";
-    return { range, output, label: html("label", { class: "slider" }, html("span", {}, sign), range, output) };
-  };
-  const tau = slider("tau", "τ: the level from which a pair is similar", { min: 1, max: 19, step: 1 });
-  const theta = slider("theta", "θ: the attention from which a token is attended", { min: 0, max: 0.95, step: 0.01 });
+  const tau = thresholdSlider("τ", (value) => store.set({ tau: value }), { min: 1, max: 19, step: 1 });
+  const theta = thresholdSlider("θ", (value) => store.set({ theta: value }), { min: 0, max: 0.95, step: 0.01 });
   const toggle = (/** @type {"mask" | "arcs"} */ key, /** @type {string} */ title) => {
     const box = html("input", {
       type: "checkbox",

@@ -1,6 +1,6 @@
 // What is seen, to take away: SVG, PNG and CSV.
 
-import { css, palette } from "./colours.js";
+import { css, paletteOf } from "./colours.js";
 import { vector } from "./dom.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -196,12 +196,12 @@ function fitting(label, width, height) {
  */
 function legendAsSvg(root, head, state, theme, x, y) {
   const { show } = state;
-  const kind = show === "norms" ? "norms" : show === "attention" || show === "received" ? "attention" : "similarity";
+  const colours = paletteOf(theme, show);
   const [name, ...ends] = [...root.querySelectorAll(".legend > span, .legend .ends span")].map(
     (each) => each.textContent,
   );
   const steps = Array.from({ length: 64 }, (_, k) =>
-    vector("rect", { x: x + 4 * k, y: y + 16, width: 4.5, height: 10, fill: css(palette(theme, kind), k / 63) }),
+    vector("rect", { x: x + 4 * k, y: y + 16, width: 4.5, height: 10, fill: css(colours, k / 63) }),
   );
   const numbers = ends.map((each, k) =>
     vector("text", { x: x + 128 * k, y: y + 40, "font-size": 11, "text-anchor": ["start", "middle", "end"][k] }, each),

@@ -1,6 +1,6 @@
 // What the colours of the matrix mean.
 
-import { css, palette } from "./colours.js";
+import { css, paletteOf } from "./colours.js";
 import { html, refill } from "./dom.js";
 import { strongestOf } from "./shades.js";
 
@@ -32,6 +32,21 @@ function ends(head, show) {
   return ["0", (most / 4).toPrecision(2), most.toPrecision(2)]; // by square roots
 }
 
+/**
+ * A scale of colours with its name and the numbers along it.
+ * @param {string} name
+ * @param {Uint8ClampedArray} colours
+ * @param {string[]} numbers
+ * @param {HTMLElement | null} [mark]
+ */
+export function scaleOf(name, colours, numbers, mark = null) {
+  const ramp = html("div", { class: "ramp" }, mark);
+  const stops = Array.from({ length: 21 }, (_, k) => css(colours, k / 20));
+  ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  const along = html("div", { class: "ends" }, ...numbers.map((each) => html("span", {}, each)));
+  return [html("span", {}, name), ramp, along];
+}
+
 export function legendView() {
   const legend = html("div", { class: "legend" });
   let drawn = "";
@@ -46,16 +61,11 @@ export function legendView() {
     const key = [head.text.id, head.layer, head.head, show, theme, head.attention !== null].join(" ");
     if (key !== drawn) {
       drawn = key;
-      const kind =
-        show === "norms" ? "norms" : show === "attention" || show === "received" ? "attention" : "similarity";
-      const stops = Array.from({ length: 21 }, (_, k) => css(palette(theme, kind), k / 20));
-      const ramp = html("div", { class: "ramp" }, show === "level" ? html("span", { class: "tau", title: "τ" }) : null);
-      ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-      const numbers = ends(head, show).map((each) => html("span", {}, each));
-      refill(legend, html("span", {}, NAMES[show]), ramp, html("div", { class: "ends" }, ...numbers));
+      const mark = show === "level" ? html("span", { class: "tau", title: "τ" }) : null;
+      refill(legend, ...scaleOf(NAMES[show], paletteOf(theme, show), ends(head, show), mark));
     }
-    const mark = /** @type {HTMLElement | null} */ (legend.querySelector(".tau"));
-    if (mark) mark.style.left = `${50 + 2.5 * tau}%`;
+    const tick = /** @type {HTMLElement | null} */ (legend.querySelector(".tau"));
+    if (tick) tick.style.left = `${50 + 2.5 * tau}%`;
   }
 
   return { legend, draw };

@@ -23,6 +23,11 @@ const HELP = [
   ["Tab", "from part to part; arrows within"],
 ];
 
+/** @param {unknown} error */
+function worded(error) {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /**
  * Whether the page around is dark. Notebooks say so in their own ways, whatever the system prefers.
  * @param {MediaQueryList} system
@@ -58,7 +63,7 @@ export async function mount(place, source, { state: given, keep, whole }) {
   try {
     about = await source.get("about");
   } catch (error) {
-    refill(root, html("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
+    refill(root, html("p", { class: "problem" }, worded(error)));
     return { close: () => {} };
   }
   const state = store({
@@ -79,7 +84,8 @@ export async function mount(place, source, { state: given, keep, whole }) {
     refill(kind === "error" ? problem : bar, message);
     bar.classList.toggle("busy", kind === "busy");
   };
-  const spec = { source, store: state, about, theme, tell };
+  const fail = (/** @type {unknown} */ error) => tell(worded(error), "error");
+  const spec = { source, store: state, about, theme, tell, fail };
   const pages = { text: textPage(spec), run: about.run ? runPage(spec) : null };
 
   const tab = (/** @type {"text" | "run"} */ name, /** @type {string} */ label) =>

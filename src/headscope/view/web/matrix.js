@@ -1,7 +1,7 @@
 // The matrix on a canvas: one cell for each two tokens, linked with the text, with zoom and pan.
 
 import { clamp, html } from "./dom.js";
-import { css, palette } from "./colours.js";
+import { css, paletteOf } from "./colours.js";
 import { gestures } from "./gestures.js";
 import { shades } from "./shades.js";
 
@@ -59,12 +59,12 @@ export function matrixView(events) {
   /** @param {Drawn} next */
   function draw(next) {
     drawn = next;
-    if (next.state.show === "received" || next.state.show === "norms") return drawBars();
+    if (barred(next.state)) return drawBars();
     const box = layout();
     if (!box || side <= 0) return;
     const { head, state, theme } = next;
     const context = sized(canvas);
-    const colours = palette(theme, state.show === "attention" ? "attention" : "similarity");
+    const colours = paletteOf(theme, state.show);
     const most = Math.ceil(side * devicePixelRatio);
     const key = [
       head.text.id,
@@ -180,7 +180,7 @@ export function matrixView(events) {
     const { head, state, theme } = drawn;
     const context = sized(canvas);
     const values = state.show === "norms" ? head.norms : head.receivedShare;
-    const colours = palette(theme, state.show === "norms" ? "norms" : "attention");
+    const colours = paletteOf(theme, state.show);
     let most = state.show === "norms" ? 1e-12 : 1;
     for (const value of values) if (state.show === "norms" && value > most) most = value;
     const [left, bottom, top] = [34, 22, 10];
@@ -240,7 +240,7 @@ export function matrixView(events) {
     const box = layout();
     if (!drawn || !box || side <= 0) return;
     const context = sized(over);
-    const bars = drawn.state.show === "received" || drawn.state.show === "norms";
+    const bars = barred(drawn.state);
     context.fillStyle = drawn.theme === "light" ? "rgba(0, 0, 0, .10)" : "rgba(255, 255, 255, .14)";
     context.strokeStyle = drawn.theme === "light" ? "#000000" : "#ffffff";
     if (bars) {
@@ -263,7 +263,7 @@ export function matrixView(events) {
     if (!box || !drawn) return null;
     const corner = canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - corner.left, event.clientY - corner.top];
-    if (drawn.state.show === "received" || drawn.state.show === "norms") {
+    if (barred(drawn.state)) {
       const token = box.x + Math.floor((x - 34) / ((side - 38) / box.n));
       const known = token >= 0 && token < drawn.head.size;
       return known ? { i: token, j: token, box, fx: 0.5, fy: 0.5 } : null;
@@ -315,8 +315,15 @@ export function matrixView(events) {
       frame.style.height = `${wide}px`;
       if (drawn) draw(drawn);
     },
-    layout,
   };
+}
+
+/**
+ * Whether there is a number for each token, not for each two of them.
+ * @param {State} state
+ */
+function barred({ show }) {
+  return show === "received" || show === "norms";
 }
 
 /**

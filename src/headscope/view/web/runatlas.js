@@ -4,6 +4,7 @@ import { atlasView } from "./atlas.js";
 import { interval } from "./charts.js";
 import { css, palette, sided } from "./colours.js";
 import { html, refill, shown } from "./dom.js";
+import { scaleOf } from "./legend.js";
 
 /** @typedef {import("./atlas.js").Tile} Tile */
 /** @typedef {import("./source.js").Tensors} Tensors */
@@ -100,9 +101,6 @@ export function runAtlas({ run, store, theme }) {
    * @param {Uint8ClampedArray} colours
    */
   function showLegend(score, [low, high], colours) {
-    const ramp = html("div", { class: "ramp" });
-    const stops = Array.from({ length: 21 }, (_, k) => css(colours, k / 20));
-    ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
     const far = (/** @type {number} */ value) => Math.abs(Math.log(Math.max(value, 1e-3)));
     const reach =
       score.base === 1 ? Math.exp(Math.max(far(low), far(high), 0.05)) : Math.max(Math.abs(low), Math.abs(high));
@@ -110,9 +108,11 @@ export function runAtlas({ run, store, theme }) {
       score.base === 1 ? [1 / reach, 1, reach] : score.base === 0 ? [-reach, 0, reach] : [low, (low + high) / 2, high];
     refill(
       legend,
-      html("span", {}, score.label),
-      ramp,
-      html("div", { class: "ends" }, ...ends.map((each) => html("span", {}, shown(each)))),
+      ...scaleOf(
+        score.label,
+        colours,
+        ends.map((each) => shown(each)),
+      ),
     );
   }
 

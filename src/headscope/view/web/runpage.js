@@ -1,10 +1,12 @@
 // A collection of texts: findings with verdicts, the atlas of heads by score, and what lies behind one head.
 
+import { thresholdSlider } from "./controls.js";
 import { html, refill } from "./dom.js";
 import { saveFile } from "./exports.js";
 import { showFindings } from "./findings.js";
 import { runAtlas } from "./runatlas.js";
 import { runHead } from "./runhead.js";
+import { differing } from "./state.js";
 
 /** @typedef {import("./source.js").Source} Source */
 /** @typedef {import("./state.js").State} State */
@@ -14,10 +16,11 @@ const REST = 150; // milliseconds that a slider rests before heads are fetched
 
 /**
  * @param {{
- *   source: Source, store: Store, theme: () => "light" | "dark", tell: (message: string, kind?: string) => void,
+ *   source: Source, store: Store, theme: () => "light" | "dark",
+ *   tell: (message: string, kind?: string) => void, fail: (error: unknown) => void,
  * }} spec
  */
-export function runPage({ source, store, theme, tell }) {
+export function runPage({ source, store, theme, tell, fail }) {
   /** @type {any} */
   let run = null;
   /** @type {ReturnType<typeof runAtlas> | null} */
@@ -25,17 +28,17 @@ export function runPage({ source, store, theme, tell }) {
   /** @type {ReturnType<typeof runHead> | null} */
   let detail = null;
   let [asked, later] = [0, 0];
-  const fail = (/** @type {unknown} */ error) => tell(error instanceof Error ? error.message : String(error), "error");
 
-  const slider = (/** @type {string} */ label, /** @type {(value: number) => void} */ onmove) =>
-    html("input", {
-      type: "range",
-      "aria-label": label,
-      oninput: (/** @type {any} */ event) => onmove(Number(event.target.value)),
-    });
-  const tau = slider("τ: the level from which a pair is similar", (value) => store.set({ runTau: Math.round(value) }));
-  const theta = slider("θ: the attention from which a token is attended", (value) => store.set({ runTheta: value }));
-  const [tauShown, thetaShown] = [html("output", {}), html("output", {})];
+  const {
+    range: tau,
+    output: tauShown,
+    label: tauLabel,
+  } = thresholdSlider("τ", (value) => store.set({ runTau: Math.round(value) }));
+  const {
+    range: theta,
+    output: thetaShown,
+    label: thetaLabel,
+  } = thresholdSlider("θ", (value) => store.set({ runTheta: value }));
   const back = () => run && store.set({ runTau: Math.round(20 * run.tau), runTheta: 0 });
   const save = async () => {
     try {
@@ -49,8 +52,8 @@ export function runPage({ source, store, theme, tell }) {
   const controls = html(
     "div",
     { class: "controls" },
-    html("label", { class: "slider" }, html("span", {}, "τ"), tau, tauShown),
-    html("label", { class: "slider" }, html("span", {}, "θ"), theta, thetaShown),
+    tauLabel,
+    thetaLabel,
     button("the run's own", back),
     source.download ? button("Save result.nc", () => void save()) : null,
     html("span", { class: "note" }, "thresholds of the findings; every number was computed beforehand"),
@@ -131,7 +134,7 @@ export function runPage({ source, store, theme, tell }) {
 
   store.on((state, before) => {
     if (state.page !== "run" || !run) return;
-    const own = (/** @type {(keyof State)[]} */ ...keys) => keys.some((each) => state[each] !== before[each]);
+    const own = differing(state, before);
     follow();
     if (own("runTau", "runTheta")) showFindings(run, state, findings);
     if (own("runTau")) {

@@ -141,6 +141,15 @@ function typed(value) {
 }
 
 /**
+ * Asks whether any of some keys differs between two states.
+ * @param {State} state
+ * @param {State} before
+ */
+export function differing(state, before) {
+  return (/** @type {(keyof State)[]} */ ...keys) => keys.some((each) => state[each] !== before[each]);
+}
+
+/**
  * @param {State} state
  * @returns {Store}
  */

@@ -6,7 +6,7 @@ import { html } from "./dom.js";
 import { pairsAsCsv, pictureAsSvg, saveFile, svgAsPng } from "./exports.js";
 import { panelView } from "./panel.js";
 import { Refusal } from "./source.js";
-import { SHOWN } from "./state.js";
+import { differing, SHOWN } from "./state.js";
 import { scoreList, textAtlas } from "./textatlas.js";
 
 /** @typedef {import("./head.js").Text} Text */
@@ -17,14 +17,13 @@ import { scoreList, textAtlas } from "./textatlas.js";
 /**
  * @param {{
  *   source: Source, store: Store, about: any, theme: () => "light" | "dark",
- *   tell: (message: string, kind?: string) => void,
+ *   tell: (message: string, kind?: string) => void, fail: (error: unknown) => void,
  * }} spec
  */
-export function textPage({ source, store, about, theme, tell }) {
+export function textPage({ source, store, about, theme, tell, fail }) {
   /** @type {Text | null} */
   let text = null;
   let reading = 0;
-  const fail = (/** @type {unknown} */ error) => tell(error instanceof Error ? error.message : String(error), "error");
 
   const panel = panelView({
     source,
@@ -264,7 +263,7 @@ export function textPage({ source, store, about, theme, tell }) {
    */
   function changed(state, before) {
     if (state.page !== "text") return;
-    const own = (/** @type {(keyof State)[]} */ ...keys) => keys.some((each) => state[each] !== before[each]);
+    const own = differing(state, before);
     controls.follow();
     atlas.follow();
     if (own("asked") || (own("id") && state.id !== text?.id) || (own("text") && state.text !== text?.texts[0])) {

@@ -1,7 +1,7 @@
 // The text itself, token by token, sentence by sentence; arcs between the tokens that a head finds most alike.
 
 import { html, vector } from "./dom.js";
-import { css, ink, palette, signed } from "./colours.js";
+import { css, ink, palette, paletteOf, signed } from "./colours.js";
 import { strongestOf } from "./shades.js";
 
 /** @typedef {import("./head.js").Head} Head */
@@ -111,7 +111,7 @@ export function tokensView(text, events) {
   function draw(head, state, theme, token, other, inside) {
     const counts = head.counts(state.tau);
     const attends = state.show === "attention" || state.show === "received";
-    const colours = palette(theme, state.show === "norms" ? "norms" : attends ? "attention" : "similarity");
+    const colours = paletteOf(theme, state.show);
     const busiest = Math.max(1, ...counts.times);
     const longest = head.norms.reduce((most, each) => Math.max(most, each), 1e-12);
     const keys = text.keys?.label.length ?? head.size;
@@ -219,7 +219,6 @@ export function tokensView(text, events) {
       moved = true;
     },
     box,
-    focus: focusToken,
   };
 }
 
