@@ -23,6 +23,7 @@ lint: $(STAMP) $(VENV)/typescript
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	PATH="$(BIN):$$PATH" node_modules/.bin/prettier --check 'src/headscope/view/web/*'
 	PATH="$(BIN):$$PATH" node_modules/.bin/tsc -p jsconfig.json
 

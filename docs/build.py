@@ -134,8 +134,8 @@ def screenshots() -> None:
     """The viewer as it looks: a text on a desktop, in the dark and on a phone, and a run."""
     sys.path.insert(0, str(HERE.parent / "tests"))
     from browser import chromium
-    from headscope.view.corpus import Corpus
     from headscope.view.desk import Desk
+    from headscope.view.run_data import Corpus
     from viewing import Tab, served
 
     model = headscope.load()

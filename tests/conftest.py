@@ -11,8 +11,8 @@ import pytest
 import headscope
 import viewing
 from browser import chromium
-from headscope.view.corpus import Corpus
 from headscope.view.desk import Desk
+from headscope.view.run_data import RunData
 from serving import Place, serving
 
 pytest.register_assert_rewrite("runs")  # so that it says what failed, as a test does
@@ -78,12 +78,12 @@ def view_run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model
 
 
 @pytest.fixture(scope="session")
-def view_corpus(view_run: Path) -> Corpus:
-    return Corpus(headscope.Result.open(view_run))
+def view_corpus(view_run: Path) -> RunData:
+    return RunData(headscope.Result.open(view_run))
 
 
 @pytest.fixture(scope="session")
-def with_run(embedded: headscope.Model, view_corpus: Corpus) -> Iterator[Place]:
+def with_run(embedded: headscope.Model, view_corpus: RunData) -> Iterator[Place]:
     with serving(Desk(lambda: embedded, view_corpus)) as place:
         yield place
 
@@ -101,7 +101,7 @@ def hostile_run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Mo
 
 @pytest.fixture(scope="session")
 def address(embedded: headscope.Model, hostile_run: headscope.Result, passage: str) -> Iterator[str]:
-    desk = Desk(lambda: embedded, Corpus(hostile_run), state={"layer": viewing.LAYER, "head": viewing.HEAD})
+    desk = Desk(lambda: embedded, RunData(hostile_run), state={"layer": viewing.LAYER, "head": viewing.HEAD})
     desk.inspect(passage)
     with viewing.served(desk) as server:
         yield server.address

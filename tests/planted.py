@@ -11,13 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 import headscope
-from headscope.findings.counts import Counts
-from headscope.measures.described import Described, describe
-from headscope.measures.relations import BOTH, PUNCTUATION_PAIR, RELATIONS, REPEATED, SENTENCE, STOP_PAIR
-from headscope.measures.similarity import first_high_bin
-from headscope.measures.tally import Shape, Tally
+from headscope.choices import Choices, first_high_bin
+from headscope.measures.accumulator import LayerBatch
+from headscope.measures.batch_index import BatchIndex, index_batch
+from headscope.measures.block_sums import BlockSums
+from headscope.measures.compiled_accumulator import StackSums
+from headscope.measures.relations import BOTH, PUNCTUATION_PAIR, RELATIONS, REPEATED, SAME_SENTENCE, STOP_PAIR
+from headscope.measures.variables import Shape
+from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES, corpus_windows
 from headscope.windows.window import STOP
 
@@ -67,7 +71,7 @@ def texts(number: int, seed: int) -> list[str]:
     return found
 
 
-def pool(model: headscope.Model, effects: Effects, number: int, seed: int) -> Counts:
+def pool(model: headscope.Model, effects: Effects, number: int, seed: int) -> BlockSums:
     """So many synthetic texts with planted effects, each a block of its own."""
     rng = np.random.default_rng([seed, 1])
     shape = Shape(tuple(range(LAYERS)), HEADS, LENGTH)
@@ -77,16 +81,18 @@ def pool(model: headscope.Model, effects: Effects, number: int, seed: int) -> Co
         window = corpus_windows(
             text, model.tokenizer, model.template, length=LENGTH, choice="first", seed=0, causal=False, language="en"
         )[0]
-        seen = describe([window], HEADS, repeated="token", special=False, own={})
-        tally = Tally(shape, lowest=first_high_bin(0.5), theta=0.3)
-        tally.add_windows(seen, seen)
+        seen = index_batch([window], HEADS, repeated="token", special=False, own={})
+        stack = StackSums(shape, Choices())
+        stack.add_windows(seen, seen)
         varies = np.exp(rng.normal(-(VARIES**2) / 2, VARIES))
         for layer in range(LAYERS):
             weights = _attention(seen, effects, rng, varies)
             products = _similarity(seen, effects, weights, layer, roles[:, layer], rng, varies)
             even = np.ones((1, len(window)))
-            assert tally.add_layer(layer, products, weights, even, seen, seen) is not None
-        sums = tally.variables()
+            heads = LayerHeads("encoder", layer, "", torch.empty(0))
+            read = LayerBatch(heads, products, weights, even, seen, seen)
+            stack.add_layer(layer, read, lambda number, work: work(0, number))
+        sums = stack.variables()
         del sums["focal_tokens"], sums["similarity_sum"], sums["position_pairs"]
         found.append(sums)
     stacked = {name: np.stack([sums[name] for sums in found]) for name in found[0]}
@@ -95,19 +101,19 @@ def pool(model: headscope.Model, effects: Effects, number: int, seed: int) -> Co
     def layer_at(k: int, taus: Sequence[float]) -> list[np.ndarray]:
         return [heads[:, k, :, first_high_bin(tau) :].sum(2).astype(np.float64) for tau in taus]
 
-    return Counts(
+    return BlockSums(
         layers=tuple(range(LAYERS)),
         depth=LAYERS,
         heads=HEADS,
         groups=("",) * number,
-        blocks_of=tuple((k,) for k in range(number)),
+        shards_of=tuple((k,) for k in range(number)),
         pairs=heads.sum(2),
         stored={name: values.astype(np.float64) for name, values in stacked.items()},
         layer_at=layer_at,
     )
 
 
-def corpora(counts: Counts, size: int, number: int, seed: int, shards: int = 32) -> list[Counts]:
+def corpora(counts: BlockSums, size: int, number: int, seed: int, shards: int = 32) -> list[BlockSums]:
     """Corpora of so many texts drawn from a pool, dealt into shards."""
     rng = np.random.default_rng([seed, size])
     found = []
@@ -119,7 +125,7 @@ def corpora(counts: Counts, size: int, number: int, seed: int, shards: int = 32)
     return found
 
 
-def combined(counts: Counts, weights: np.ndarray) -> Counts:
+def combined(counts: BlockSums, weights: np.ndarray) -> BlockSums:
     """New blocks, each a weighted sum of the old ones: (new, old) weights."""
 
     def summed(values: np.ndarray) -> np.ndarray:
@@ -128,7 +134,7 @@ def combined(counts: Counts, weights: np.ndarray) -> Counts:
     return replace(
         counts,
         groups=("",) * len(weights),
-        blocks_of=(),
+        shards_of=(),
         pairs=np.rint(summed(counts.pairs.astype(np.float64))).astype(np.int64),
         stored={name: summed(values) for name, values in counts.stored.items()},
         layer_at=lambda k, taus: [summed(each) for each in counts.layer_at(k, taus)],
@@ -137,7 +143,7 @@ def combined(counts: Counts, weights: np.ndarray) -> Counts:
     )
 
 
-def _attention(seen: Described, effects: Effects, rng: np.random.Generator, varies: float) -> np.ndarray:
+def _attention(seen: BatchIndex, effects: Effects, rng: np.random.Generator, varies: float) -> np.ndarray:
     """(1, H, T, T): an even spread with noise, and as much to stops and closing tokens as planted."""
     category = seen.category[0]
     size = len(category)
@@ -161,7 +167,7 @@ def _attention(seen: Described, effects: Effects, rng: np.random.Generator, vari
 
 
 def _similarity(
-    seen: Described,
+    seen: BatchIndex,
     effects: Effects,
     weights: np.ndarray,
     layer: int,
@@ -178,7 +184,7 @@ def _similarity(
     def factor(strength: float, which: np.ndarray) -> None:
         chance[:, which] *= 1.0 if strength == 1 else 1 + (strength - 1) * varies
 
-    factor(effects.sentence, np.isin(relation, (SENTENCE, BOTH)))
+    factor(effects.sentence, np.isin(relation, (SAME_SENTENCE, BOTH)))
     factor(effects.repetition, np.isin(relation, (REPEATED, BOTH)))
     factor(effects.separator, relation == STOP_PAIR)
     factor(effects.avoid_punctuation, np.isin(relation, (STOP_PAIR, PUNCTUATION_PAIR)))
@@ -223,7 +229,7 @@ def _similarity(
     return products
 
 
-def _inside(seen: Described, weights: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+def _inside(seen: BatchIndex, weights: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """1 for pairs of tokens that both receive more than 0.3 of the largest attention among those that count."""
     begin, n = int(seen.begins[0]), int(seen.sizes[0])
     received = weights[0].sum(1)[:, begin : begin + n]

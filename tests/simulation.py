@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import headscope
 import planted
 from headscope.findings.claims import Claim, claim
-from headscope.findings.counts import Counts
 from headscope.findings.resampling import Resampling
 from headscope.findings.verdicts import FAILS, HOLDS, judge
+from headscope.measures.block_sums import BlockSums
 
 POOL, DRAWS = 300, 400
 
@@ -43,7 +43,7 @@ def simulate(
     number: int,
     *,
     seed: int,
-    pool: Counts | None = None,
+    pool: BlockSums | None = None,
     texts: int = POOL,
 ) -> Outcome:
     """Draw corpora with an effect "twice" the smallest that matters, at the "bound", or "none", and judge them."""
@@ -60,7 +60,7 @@ def simulate(
     return Outcome(key, which, size, number, truth, *(count / number for count in (holds, wrong, covered, able)))
 
 
-def truth_of(one: Claim, pool: Counts, size: int, seed: int) -> float:
+def truth_of(one: Claim, pool: BlockSums, size: int, seed: int) -> float:
     """What is true of all texts of the pool; of claim 2, at the number of texts that a shard has."""
     if one.key == "2":
         large = planted.corpora(pool, 10 * size, 10, seed + 2, shards=10 * 32)

@@ -136,8 +136,8 @@ BAD = {
     "tau": (["inspect", "x y", "--tau", "0.33"], "τ is 0.33"),
     "tau nan": (["inspect", "x y", "--tau", "nan"], "τ is nan"),
     "tau inf": (["inspect", "x y", "--tau", "inf"], "τ is inf"),
-    "home of nobody": (["inspect", "x", "--model", "~nobody-at-all/m"], "no path and no hub id"),
-    "endless name": (["inspect", "x", "--model", "m" * 300], "no path and no hub id"),
+    "home of nobody": (["inspect", "x", "--model", "~nobody-at-all/m"], "neither a path nor a hub id"),
+    "endless name": (["inspect", "x", "--model", "m" * 300], "neither a path nor a hub id"),
     "device without backend": (["inspect", "x y", "--device", "privateuseone"], "the device"),
     "save under an endless name": (["inspect", "x y", "--save", "m" * 300], "cannot be written"),
     "convert an endless name": (["convert", "m" * 300, "/tmp/never"], "cannot be used"),
@@ -153,7 +153,7 @@ BAD = {
     "device": (["inspect", "x y", "--device", "toaster"], "the device 'toaster'"),
     "dtype": (["inspect", "x y", "--dtype", "int3"], "no dtype"),
     "save over a file": (["inspect", "x y", "--save", "/dev/null/x"], "cannot be written"),
-    "language": (["inspect", "x y", "--language", "german"], "no language code"),
+    "language": (["inspect", "x y", "--language", "german"], "not a language code"),
     "pairs": (["inspect", "x y", "--pairs", "-3"], "--pairs -3"),
     "format without save": (["inspect", "x y", "--format", "svg"], "--format is for saved figures"),
     "save onto a file": (["inspect", "x y", "--save", "/dev/null"], "is a file"),
@@ -169,7 +169,7 @@ def test_bad_input_gives_one_clear_message_and_exit_code_two(capsys: pytest.Capt
     assert expected in err
     assert err.count("\n") == 1
     assert "Traceback" not in err
-    assert "To put it right:" in err
+    assert "To fix it:" in err
 
 
 def test_invalid_utf8_says_where(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

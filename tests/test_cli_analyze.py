@@ -40,7 +40,7 @@ def test_a_run_from_the_command_line(
     assert "20 windows of 20 texts, 3 groups, 1 bad records left out" in printed
     assert "headscope.Result.open(" in printed
     assert "20 of 20 texts" in said
-    assert "1 bad records were left out: texts.jsonl:21: the text is no string but int" in said
+    assert "1 bad records were left out: texts.jsonl:21: the text is not a string but int" in said
     result = headscope.Result.open(tmp_path / "run")
     assert result.dataset.layer.values.tolist() == [0, 2]
     assert len(result.examples(2, 1, "distance", 3)) == 3

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import headscope
 from headscope.errors import HeadscopeError
 from headscope.findings.claims import CLAIMS
-from headscope.findings.counts import Counts
 from headscope.findings.floor import held_against
 from headscope.findings.resampling import Resampling
 from headscope.findings.trouble import signs_of_trouble
 from headscope.findings.verdicts import judge
+from headscope.measures.block_sums import BlockSums
 from headscope.measures.relations import RELATIONS
 
 Tiny = Callable[[str], headscope.Model]
@@ -36,7 +36,7 @@ def result(embedded: headscope.Model, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @st.composite
-def some_counts(draw: st.DrawFn) -> Counts:
+def some_counts(draw: st.DrawFn) -> BlockSums:
     """Sums as odd as they can be: one block, one head, one layer, nothing similar, nothing at all."""
     blocks, layers, heads = (draw(st.integers(1, most)) for most in (24, 4, 3))
     distances, rng = draw(st.integers(1, 5)), np.random.default_rng(draw(st.integers(0, 10**6)))
@@ -73,12 +73,12 @@ def some_counts(draw: st.DrawFn) -> Counts:
         "focal_few": some(layers, heads, 19), "focal_frequency": some(layers, heads),
         "focal_distance": some(layers, heads),
     }  # fmt: skip
-    return Counts(
+    return BlockSums(
         layers=tuple(range(layers)),
         depth=layers,
         heads=heads,
         groups=("",) * blocks,
-        blocks_of=tuple((k,) for k in range(blocks)),
+        shards_of=tuple((k,) for k in range(blocks)),
         pairs=pairs.sum(2),
         stored=stored,
         layer_at=lambda k, taus: [pairs[:, k, :, round(tau * 20) + 1 :].sum(2).astype(float) for tau in taus],
@@ -88,7 +88,7 @@ def some_counts(draw: st.DrawFn) -> Counts:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(counts=some_counts(), tau=st.sampled_from([0.1, 0.5, 0.95]), theta=st.sampled_from([None, 0.3]))
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_findings_never_divide_by_zero(counts: Counts, tau: float, theta: float | None) -> None:
+def test_findings_never_divide_by_zero(counts: BlockSums, tau: float, theta: float | None) -> None:
     resample = Resampling(counts.windows, draws=25)
     for each in CLAIMS:
         found = judge(each, counts, resample, tau, theta)

@@ -12,31 +12,32 @@ import pytest
 import headscope
 import planted
 from headscope.findings.claims import claim
-from headscope.findings.counts import Counts, blocks_of
 from headscope.findings.resampling import Resampling
 from headscope.findings.specialists import adjusted
 from headscope.findings.trouble import signs_of_trouble
+from headscope.measures.block_sums import BlockSums
+from headscope.result.blocks import blocks_of
 
 Tiny = Callable[[str], headscope.Model]
 TEXTS = [p["text"] for p in headscope.passages()[:24]]
 
 
-def in_twos(counts: Counts) -> Counts:
+def in_twos(counts: BlockSums) -> BlockSums:
     """Forty texts as twenty blocks."""
     return planted.combined(counts, np.kron(np.eye(20), np.ones((1, 2))))
 
 
-def trouble(counts: Counts, **changes: Any) -> str:
+def trouble(counts: BlockSums, **changes: Any) -> str:
     return " ".join(signs_of_trouble(replace(counts, kept={}, scores={}, **changes), 0.5))
 
 
 @pytest.fixture(scope="module")
-def sound(embedded: headscope.Model) -> Counts:
+def sound(embedded: headscope.Model) -> BlockSums:
     effects = planted.Effects(sentence=1.5, specialised=1.0)
     return in_twos(planted.pool(embedded, effects, 40, seed=1))
 
 
-def test_signs_of_trouble(sound: Counts, embedded: headscope.Model) -> None:
+def test_signs_of_trouble(sound: BlockSums, embedded: headscope.Model) -> None:
     assert trouble(sound) == ""
     stored = sound.stored
     assert "flat matrices" in trouble(sound, stored=stored | {"flat": stored["flat"] + 1})
@@ -57,8 +58,8 @@ def test_specialists_stand_out_and_noise_does_not(embedded: headscope.Model) -> 
     class Pool:
         """What `specialists` asks of a result."""
 
-        def __init__(self, counts: Counts) -> None:
-            self.counts = counts
+        def __init__(self, counts: BlockSums) -> None:
+            self.blocks = counts
 
         def tau(self, tau: float | None) -> float:
             return 0.5
@@ -95,13 +96,13 @@ def test_blocks_hold_neighbours_of_one_group() -> None:
 
 
 def test_many_shards_are_taken_together(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    from headscope.findings import counts
+    from headscope.result import blocks
 
     result = headscope.analyze(tiny("gpt2"), TEXTS, shard_size=1, window=32, progress=False)
-    each = counts.counts_of(result)
-    monkeypatch.setattr(counts, "MOST_BLOCKS", 8)
-    monkeypatch.setattr(counts, "FEWEST_BLOCKS", 1)
-    together = counts.counts_of(result)
+    each = blocks.block_sums(result)
+    monkeypatch.setattr(blocks, "MOST_BLOCKS", 8)
+    monkeypatch.setattr(blocks, "FEWEST_BLOCKS", 1)
+    together = blocks.block_sums(result)
     assert (each.blocks, together.blocks) == (24, 8)
     np.testing.assert_array_equal(each.pairs.sum(0), together.pairs.sum(0))
     np.testing.assert_array_equal(each.heads_at(0.5).sum(0), together.heads_at(0.5).sum(0))

@@ -7,10 +7,10 @@ import pytest
 
 import headscope
 import planted
-from headscope.findings import derived
 from headscope.findings.claims import CLAIMS, claim
 from headscope.findings.resampling import Resampling
 from headscope.findings.verdicts import judge
+from headscope.measures import derived
 from simulation import simulate
 
 KEYS = [each.key for each in CLAIMS]

@@ -137,7 +137,7 @@ def test_a_folder_that_cannot_be_written(tiny: Tiny, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
     for out in (file, file / "below", Path("/proc/nothing/here")):
-        with pytest.raises(HeadscopeError, match=r"is no folder|cannot be"):
+        with pytest.raises(HeadscopeError, match=r"is not a folder|cannot be"):
             run(tiny("gpt2"), TEXTS, out=out)
 
 

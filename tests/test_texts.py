@@ -77,7 +77,7 @@ def test_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([*ROWS, {"id": "d", "text": None, "group": "dry"}]), file)
     corpus = open_texts(file, group_field="group")
     assert [(r.id, r.text, r.group) for r in good(corpus)] == [(r["id"], r["text"], r["group"]) for r in ROWS]
-    assert str(bad(corpus)[0]) == "texts.parquet:row 4: the text is no string but missing"
+    assert str(bad(corpus)[0]) == "texts.parquet:row 4: the text is not a string but missing"
     with pytest.raises(HeadscopeError, match=r"no column 'body'.*--text-field: id, text, group"):
         good(open_texts(file, text_field="body"))
     raw = pa.array([b"Fine.", b"not \xff UTF-8"]).view(pa.string())
@@ -127,7 +127,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 
 def test_a_text_given_as_a_path_is_told(tmp_path: Path) -> None:
     for text in ("word " * 100, "word " * 2000):
-        with pytest.raises(HeadscopeError, match=r"no file or folder|is no path"):
+        with pytest.raises(HeadscopeError, match=r"no file or folder|is not a path"):
             open_texts(text)
 
 
@@ -207,8 +207,8 @@ def test_bad_records_are_told_by_place_and_reason(tmp_path: Path) -> None:
     assert [reason.split(": ")[0] for reason in reasons] == [f"a.jsonl:{n}" for n in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12)]
     for reason, word in zip(
         reasons,
-        ["no JSON", "no field 'text' (it has: body)", "no string but int", "empty", "control character", "holds list",
-         "not UTF-8", "no JSON", "150,000 characters", "half a character"], strict=True,
+        ["not JSON", "no field 'text' (it has: body)", "not a string but int", "empty", "control character",
+         "holds list", "not UTF-8", "not JSON", "150,000 characters", "half a character"], strict=True,
     ):  # fmt: skip
         assert word in reason
     survey = corpus.survey()
@@ -238,7 +238,7 @@ def test_what_python_may_hand_over() -> None:
         ("item 0", "One.", ""), ("b", "Two.", ""), ("c", "Three.", "x"), ("4", "Four.", ""), ("e", "Five.", ""),
     ]  # fmt: skip
     assert len(bad(corpus)) == 5
-    with pytest.raises(HeadscopeError, match="no collection"):
+    with pytest.raises(HeadscopeError, match="not a collection"):
         open_texts(7)
 
 

@@ -20,8 +20,8 @@ import naive
 from headscope.inspection import Inspection
 from headscope.measures.relations import RELATIONS
 from headscope.view import arrays
-from headscope.view.corpus import Corpus
 from headscope.view.desk import Desk
+from headscope.view.run_data import RunData
 from serving import (
     LONG,
     SHORT,
@@ -204,7 +204,7 @@ def test_a_download_does_not_stay_in_memory(embedded: headscope.Model) -> None:
     assert not {"similarity", "levels"} & set(vars(kept))
 
 
-def test_a_run_is_answered_as_it_is_in_the_file(with_run: Place, view_run: Path, view_corpus: Corpus) -> None:
+def test_a_run_is_answered_as_it_is_in_the_file(with_run: Place, view_run: Path, view_corpus: RunData) -> None:
     with with_run.client() as client:
         assert client.get("/api/run").json() == json.loads(json.dumps(view_corpus.about))
         assert client.get("/api/run/result.nc").content == (view_run / "result.nc").read_bytes()
@@ -231,7 +231,7 @@ def test_without_a_run_or_a_model_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("step", [4, 10])
-def test_curves_and_scores_of_a_run_are_those_of_its_counts(view_corpus: Corpus, step: int) -> None:
+def test_curves_and_scores_of_a_run_are_those_of_its_counts(view_corpus: RunData, step: int) -> None:
     """Counted once more from the dataset alone, pair by pair of distance and relation."""
     result = view_corpus.result
     table = result.dataset["pairs"].values  # (L, H, level, distance, relation)

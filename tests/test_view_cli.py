@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said(arguments: list[str], told: str, capsys: Any, tmp
     assert main(["view", *arguments]) == 2
     error = capsys.readouterr().err
     assert told in error
-    assert "To put it right" in error
+    assert "To fix it" in error
     assert not list(tmp_path.iterdir())
 
 

@@ -24,7 +24,7 @@ from schemathesis.checks import (
 
 import headscope
 from headscope.cli import main
-from headscope.result.rows import SCORES
+from headscope.measures.columns import SCORES
 from headscope.view import desk, server
 from headscope.view.desk import Desk
 from serving import (

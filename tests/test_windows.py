@@ -166,7 +166,7 @@ def test_any_text_is_described_or_refused_with_a_reason(text: str) -> None:
     try:
         found = cut(model, text)
     except HeadscopeError:
-        with pytest.raises(HeadscopeError, match="To put it right"):
+        with pytest.raises(HeadscopeError, match="To fix it"):
             cut(model, text)
         return
     own = [(int(a), int(b)) for (a, b), part in zip(found.span, found.part, strict=True) if part == 0]

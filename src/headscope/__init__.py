@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
+from headscope.version import __version__
 
 if TYPE_CHECKING:
     from headscope.inspection import Inspection
@@ -22,8 +23,18 @@ if TYPE_CHECKING:
     from headscope.runs.analysis import analyze
     from headscope.texts import passages
 
-__version__ = "0.1.0"
-__all__ = ["HeadscopeError", "Inspection", "Model", "Result", "analyze", "convert", "load", "passages", "reproduce"]
+__all__ = [
+    "HeadscopeError",
+    "Inspection",
+    "Model",
+    "Result",
+    "__version__",
+    "analyze",
+    "convert",
+    "load",
+    "passages",
+    "reproduce",
+]
 
 # Everything below needs torch or transformers, which take seconds to import: each name is fetched when first used.
 _HOMES = {

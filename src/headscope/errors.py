@@ -4,23 +4,19 @@ Every message says what is wrong, where, and what to do about it. The command li
 exits with code 2; anything that is not a `HeadscopeError` is a defect of headscope.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 
 class HeadscopeError(Exception):
-    """Something about the input, the model or the request that the user can put right.
+    """Something about the input, the model or the request that the user can fix.
 
     >>> raise HeadscopeError("the text is empty", "give a text with at least one word")
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: the text is empty. To put it right: give a text with at least one word.
+    headscope.errors.HeadscopeError: the text is empty. To fix it: give a text with at least one word.
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         self.problem = problem.rstrip(".")
         self.remedy = remedy.rstrip(".")
-        super().__init__(f"{self.problem}. To put it right: {self.remedy}." if remedy else f"{self.problem}.")
+        super().__init__(f"{self.problem}. To fix it: {self.remedy}." if remedy else f"{self.problem}.")
 
 
 def brief(error: BaseException, most: int = 300) -> str:
@@ -30,20 +26,3 @@ def brief(error: BaseException, most: int = 300) -> str:
     'two lines'
     """
     return " ".join(str(error).split())[:most]
-
-
-@contextmanager
-def writing(target: str | Path) -> Iterator[None]:
-    """Whatever keeps a file from being written becomes a sentence.
-
-    >>> with writing("/proc/nowhere/a.txt"):
-    ...     raise PermissionError(13, "Permission denied")
-    Traceback (most recent call last):
-    headscope.errors.HeadscopeError: '/proc/nowhere/a.txt' cannot be written: Permission denied. ...
-    """
-    try:
-        yield
-    except OSError as error:
-        raise HeadscopeError(
-            f"{str(target)!r} cannot be written: {error.strerror or error}", "name a folder that can be written to"
-        ) from error

@@ -9,11 +9,13 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
-from headscope.cli.inspect_text import COMMON_COLUMNS, FOCAL_COLUMNS, FOCAL_SHARE, HIGH_PAIRS, LEGEND
+from headscope.cli.choices import choices_of
+from headscope.cli.inspect_text import LEGEND
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.corpus import Corpus, open_paths
 from headscope.windows.text import visible
@@ -21,9 +23,7 @@ from headscope.windows.text import visible
 if TYPE_CHECKING:
     from headscope.result import Result
     from headscope.runs.progress import Progress
-
-COLUMNS = {"layer": "layer"} | COMMON_COLUMNS | FOCAL_COLUMNS | FOCAL_SHARE | HIGH_PAIRS
-CHOICES = ("window", "windows", "similarity", "scale", "repeated", "special", "language", "tau", "theta", "seed")
+    from headscope.runs.run import Asked
 
 
 def run_analyze(args: Namespace) -> None:
@@ -31,11 +31,13 @@ def run_analyze(args: Namespace) -> None:
     if args.out is None and not args.dry_run:
         raise HeadscopeError("there is no folder for the run", "name one: --out RUN (or ask for --dry-run)")
     layers = parse_layers(args.layers) if args.layers else None
+    choices = choices_of(args, of_text=False)
     corpus = corpus_of(args)
-    relations = dict(load_relation(told) for told in args.relation)
+    relations = dict(load_relation(place) for place in args.relation)
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")
     import headscope
+    from headscope.runs.run import Asked
 
     with show.working("loading the model"):
         model = headscope.load(
@@ -45,14 +47,14 @@ def run_analyze(args: Namespace) -> None:
             revision=args.revision,
             random_weights=args.random_weights,
         )
-    options: dict[str, Any] = {name: getattr(args, name) for name in CHOICES} | {"layers": layers}
+    asked = Asked(args.shard_size, args.batch_size, args.threads, args.per_text)
     if args.dry_run:
-        _dry_run(model, corpus, options, relations, args)
+        _dry_run(model, corpus, relations, layers, choices, asked, args)
         return
     try:
         result = headscope.analyze(
-            model, corpus, out=args.out, relations=relations, shard_size=args.shard_size, batch_size=args.batch_size,
-            threads=args.threads, per_text=args.per_text, strict=args.strict, progress=_progress(args), **options,
+            model, corpus, out=args.out, layers=layers, relations=relations, **asdict(asked), strict=args.strict,
+            progress=_progress(args), **choices,
         )  # fmt: skip
     except KeyboardInterrupt as stopped:
         called = os.path.basename(sys.argv[0])
@@ -95,9 +97,7 @@ def print_result(result: Result, folder: Path) -> None:
     left_out = texts["bad"] + texts["refused"]
     bad = f", {left_out:,} bad records left out" if left_out else ""
     show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{groups}{bad}\n")
-    table = result.layer_summary()
-    names = [name for name in COLUMNS if name in table]
-    show.table([COLUMNS[name] for name in names], table[names].itertuples(index=False), text=())
+    show.quantities(result.layer_summary())
     show.paragraph("\n" + LEGEND, style="dim")
     show.paragraph(f"\nThe result is {folder / 'result.nc'}; in Python: headscope.Result.open({str(folder)!r})\n")
 
@@ -115,43 +115,37 @@ def as_json(result: Result) -> dict[str, Any]:
     return found
 
 
-def _dry_run(model: Any, corpus: Any, options: dict[str, Any], relations: Any, args: Namespace) -> None:
-    from dataclasses import asdict
-
-    from headscope.runs.analysis import check_numbers, checked_survey
+def _dry_run(model: Any, corpus: Any, relations: Any, layers: Any, choices: Any, asked: Asked, args: Namespace) -> None:
+    from headscope.runs.analysis import checked_sizes, checked_survey
     from headscope.runs.estimate import estimate
     from headscope.runs.progress import Progress, clock
     from headscope.runs.settings import make_settings
 
-    check_numbers(shard_size=args.shard_size, batch_size=args.batch_size, threads=args.threads)
-    settings = make_settings(model, relations=relations, **options)
+    settings = make_settings(model, choices, layers=layers, relations=relations)
     with show.working("looking through the texts and measuring a few batches"):
         survey = checked_survey(corpus, args.strict, Progress())
-        told = estimate(
-            model, settings, relations, corpus, survey, shard_size=args.shard_size, batch_size=args.batch_size,
-            threads=args.threads, per_text=args.per_text,
-        )  # fmt: skip
+        cost = estimate(model, settings, relations, corpus, survey, checked_sizes(asked))
     if args.json:
-        print(json.dumps(asdict(told)))
+        print(json.dumps(asdict(cost)))
         return
     unknown = "unknown: the texts come from a stream"
     rows = [
-        ("texts", unknown if told.texts is None else f"{told.texts:,} ({told.bad:,} bad records)"),
-        ("shards", unknown if told.shards is None else f"{told.shards:,} of up to {told.shard_size:,} texts"),
-        ("batches", f"{told.batch} windows, {told.lanes} side by side"),
-        ("speed", f"{told.texts_per_second:.1f} texts per second"),
+        ("texts", unknown if cost.texts is None else f"{cost.texts:,} ({cost.bad:,} bad records)"),
+        ("shards", unknown if cost.shards is None else f"{cost.shards:,} of up to {cost.shard_size:,} texts"),
+        ("batches", f"{cost.batch} windows, {cost.side_by_side} side by side"),
+        ("speed", f"{cost.texts_per_second:.1f} texts per second"),
         (
             "time",
-            unknown if told.seconds is None else f"about {clock(told.seconds)}, and some seconds to begin and to end",
+            unknown if cost.seconds is None else f"about {clock(cost.seconds)}, and some seconds to begin and to end",
         ),
-        ("memory", f"about {told.memory / 1e9:.1f} GB ({told.free_memory / 1e9:.1f} GB are free)"),
+        ("memory", f"about {cost.memory / 1e9:.1f} GB ({cost.free_memory / 1e9:.1f} GB are free)"),
     ]
-    if told.disk is not None and told.disk_working is not None:
-        rows.append(("disk", f"about {told.disk / 1e6:,.0f} MB, {told.disk_working / 1e6:,.0f} MB while it runs"))
+    if cost.disk is not None and cost.disk_working is not None:
+        rows.append(("disk", f"about {cost.disk / 1e6:,.0f} MB, {cost.disk_working / 1e6:,.0f} MB while it runs"))
     show.table(["", "what the run would take"], rows, text=(0, 1))
 
 
-def parse_layers(told: str) -> list[int]:
+def parse_layers(text: str) -> list[int]:
     """Layers from a list with ranges.
 
     >>> parse_layers("0,5,10-11")
@@ -159,31 +153,31 @@ def parse_layers(told: str) -> list[int]:
     """
     found: list[int] = []
     try:
-        for part in told.split(","):
+        for part in text.split(","):
             first, _, last = part.partition("-")
             found += range(int(first), int(last or first) + 1)
     except ValueError:
         found = []
     if not found or len(found) > 10_000:
-        raise HeadscopeError(f"--layers {told}", "give numbers and ranges, for example 0,5,10-11")
+        raise HeadscopeError(f"--layers {text}", "give numbers and ranges, for example 0,5,10-11")
     return found
 
 
-def load_relation(told: str) -> tuple[str, Callable[..., Any]]:
+def load_relation(place: str) -> tuple[str, Callable[..., Any]]:
     """A function of the user's own from a file of theirs, named as FILE.py:FUNCTION."""
-    path, _, name = told.rpartition(":")
+    path, _, name = place.rpartition(":")
     if not path or not name.isidentifier():
-        raise HeadscopeError(f"--relation {told}", "name a file and a function in it: labels.py:part_of_speech")
+        raise HeadscopeError(f"--relation {place}", "name a file and a function in it: labels.py:part_of_speech")
     if not Path(path).is_file():
         raise HeadscopeError(f"there is no file {path!r}", "check the path of --relation")
     spec = importlib.util.spec_from_file_location("headscope_relation", path)
     if spec is None or spec.loader is None:
-        raise HeadscopeError(f"{path!r} is no Python file", "name a file that ends in .py")
+        raise HeadscopeError(f"{path!r} is not a Python file", "name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # the user's own code may raise anything
-        raise HeadscopeError(f"{path!r} cannot be run: {type(error).__name__}: {brief(error)}", "mend it") from error
+        raise HeadscopeError(f"{path!r} cannot be run: {type(error).__name__}: {brief(error)}", "fix it") from error
     function = getattr(module, name, None)
     if not callable(function):
         raise HeadscopeError(f"{path!r} has no function {name!r}", "check the name")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
+from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
 from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
@@ -19,18 +20,6 @@ from headscope.windows.text import visible
 if TYPE_CHECKING:
     from headscope.inspection import Inspection
 
-COMMON_COLUMNS = {
-    "stop_focus": "stop\nfocus",
-    "end_focus": "end\nfocus",
-    "distance": "distance",
-    "sentence_preference": "sentence\npreference",
-    "repetition_preference": "repetition\npreference",
-    "likeness": "likeness to\nattention",
-}
-FOCAL_COLUMNS = {"focal_unique": "focal\ntokens", "focal_expected": "by\nchance"}
-HIGH_PAIRS, FOCAL_SHARE = {"high_pairs": "high\npairs"}, {"focal_share": "focal\nshare"}
-LAYER_COLUMNS = {"layer": "layer"} | COMMON_COLUMNS | FOCAL_COLUMNS | HIGH_PAIRS
-HEAD_COLUMNS = {"head": "head"} | COMMON_COLUMNS | HIGH_PAIRS | FOCAL_SHARE | {"focal_token": "focal\ntoken"}
 LEGEND = (
     "stop / end focus: attention to sentence ends / closing special tokens over an even spread. distance: of similar "
     "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "
@@ -54,25 +43,11 @@ def run_inspect(args: Namespace) -> None:
     text = _text(args)
     check_text(text)  # before the seconds it takes to import torch and load a model
     import headscope
-    from headscope.measures.attention import check_theta
-    from headscope.measures.similarity import first_high_bin
 
-    check_theta(args.theta)
-    first_high_bin(args.tau)
+    choices = choices_of(args, of_text=True)  # refused before the model is loaded
     with show.working("loading the model"):
         model = headscope.load(args.model, device=args.device, dtype=args.dtype, revision=args.revision)
-    seen = model.inspect(
-        text,
-        args.pair,
-        stack=args.stack,
-        start=args.start,
-        window=args.window,
-        similarity=args.similarity,
-        scale=args.scale,
-        repeated=args.repeated,
-        special=args.special,
-        language=args.language,
-    )
+    seen = model.inspect(text, args.pair, stack=args.stack, start=args.start, **choices)
     if args.layer is not None:
         seen.check_head(args.layer, args.head or 0)
     if args.json:
@@ -115,8 +90,7 @@ def _print(seen: Inspection, args: Namespace) -> None:
         show.paragraph("\n" + CAUTION, style="dim")
     elif args.head is None:
         heads = seen.summary(args.tau)
-        rows = heads[heads.layer == args.layer]
-        show.table([*HEAD_COLUMNS.values()], rows[[*HEAD_COLUMNS]].itertuples(index=False), text=(9,))
+        show.quantities(heads[heads.layer == args.layer].drop(columns="layer"))
         show.paragraph("\n" + LEGEND, style="dim")
     else:
         _print_head(seen, args)
@@ -147,8 +121,7 @@ def header(seen: Inspection) -> None:
 
 def layer_table(seen: Inspection, tau: float) -> None:
     """The summary per layer, with a legend."""
-    table = seen.layer_summary(tau)
-    show.table([*LAYER_COLUMNS.values()], table[[*LAYER_COLUMNS]].itertuples(index=False), text=())
+    show.quantities(seen.layer_summary(tau))
     show.paragraph("\n" + LEGEND, style="dim")
 
 
@@ -158,7 +131,8 @@ def _print_head(seen: Inspection, args: Namespace) -> None:
     heads = seen.summary(args.tau)
     row = heads[(heads.layer == layer) & (heads["head"] == head)].iloc[0]
     show.paragraph(f"layer {layer}, head {head}", style="bold")
-    show.table(["", ""], [(name.replace("_", " "), row[name]) for name in HEAD_COLUMNS if name != "head"])
+    shown = [name for name in heads.columns if name not in ("layer", "head", "flat")]
+    show.table(["", ""], [(name.replace("_", " "), row[name]) for name in shown])
     show.paragraph(f"\ntokens that receive more than {args.theta:g} of the largest attention", style="bold")
     columns = ["label", "category", "sentence", "received"]
     show.table(
@@ -195,7 +169,7 @@ def save(
     seen: Inspection, folder: Path, layer: int | None, head: int | None, theta: float, formats: tuple[str, ...]
 ) -> list[Path]:
     """Write the dataset, the grid and the two matrices of one head: the one chosen, or a telling one."""
-    from headscope.inspection.words import telling_head
+    from headscope.inspection.highlights import telling_head
 
     if layer is None or head is None:
         layer, head = telling_head(seen, layer)
@@ -214,7 +188,7 @@ def save(
 def run_demo(args: Namespace) -> None:
     """Inspect a shipped passage and explain what was found to somebody who has never seen this."""
     import headscope
-    from headscope.inspection.words import telling_head
+    from headscope.inspection.highlights import telling_head
 
     with show.working("loading the embedded model"):
         model = headscope.load()

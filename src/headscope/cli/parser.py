@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from headscope import __version__
+from headscope.cli.choices import add_choices
+from headscope.version import __version__
 
 STACKS = ("encoder", "decoder", "cross")
 DESCRIPTION = "What every attention head of a transformer makes of a text, read from the heads' outputs."
@@ -102,24 +103,13 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def _looking(look: argparse._ArgumentGroup) -> None:
     """Which part of a text and of a model is looked at."""
     look.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
-    look.add_argument("--window", type=int, help="tokens in the window (default 128, or what the model takes)")
+    add_choices(look, "window")
     look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
 
 
 def _choices(parser: argparse.ArgumentParser) -> None:
-    choices = parser.add_argument_group("choices of the method")
-    choices.add_argument("--tau", type=float, default=0.5, help="level of a high pair, in steps of 0.05 (default 0.5)")
-    choices.add_argument("--theta", type=float, default=0.3, help="threshold of high attention (default 0.3)")
-    choices.add_argument("--similarity", choices=("dot", "cosine"), default="dot", help="default: dot")
-    choices.add_argument("--scale", choices=("max", "rank"), default="max", help="how levels are scaled (default: max)")
-    choices.add_argument(
-        "--repeated",
-        choices=("token", "word"),
-        default="token",
-        help="what makes a repetition: the same token (default) or the same word",
-    )
-    choices.add_argument("--special", action="store_true", help="let special tokens take part in the pairs")
-    choices.add_argument("--language", default="en", help="language for splitting sentences (default en)")
+    group = parser.add_argument_group("choices of the method")
+    add_choices(group, "tau", "theta", "similarity", "scale", "repeated", "special", "language")
 
 
 def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -178,13 +168,10 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     read.add_argument("--format", choices=("text", "jsonl", "csv", "parquet"), help="where the name does not tell")
     read.add_argument("--limit", type=int, metavar="N", help="only the first N texts")
     read.add_argument("--sample", type=int, metavar="N", help="N texts drawn at random")
-    read.add_argument("--seed", type=int, default=0, help="for --sample and --windows random (default 0)")
+    add_choices(read, "seed")
     read.add_argument("--strict", action="store_true", help="fail where a record holds no text")
     cut = parser.add_argument_group("windows")
-    cut.add_argument("--window", type=int, help="tokens in a window (default 128, or what the model takes)")
-    cut.add_argument(
-        "--windows", choices=("first", "all", "random"), default="first", help="of a longer text (default first)"
-    )
+    add_choices(cut, "window", "windows")
 
 
 def _finished(parser: argparse.ArgumentParser) -> None:
@@ -205,7 +192,7 @@ def _findings(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser = _command(
         commands,
         "findings",
-        "hold every claim of the paper against a run: number, interval, verdict",
+        "compare every claim of the paper with a run: number, interval, verdict",
     )
     _finished(parser)
     parser.add_argument("--sensitivity", action="store_true", help="also the verdicts at other thresholds")

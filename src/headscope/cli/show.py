@@ -7,13 +7,16 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from headscope.windows.text import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WIDE = 110  # columns where the output is no terminal
 
@@ -53,6 +56,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text: Sequen
     for row in rows:
         shown.add_row(*(Text(cell(value)) for value in row))
     console().print(shown)
+
+
+def quantities(rows: pd.DataFrame) -> None:
+    """Print a table of derived quantities, a column each, under their short names."""
+    from headscope.measures.quantities import QUANTITIES
+
+    headings = {"layer": "layer", "head": "head", "focal_token": "focal\ntoken"}
+    for name, quantity in QUANTITIES.items():
+        headings[name] = "\n".join(quantity.short_label.rsplit(" ", 1))
+    names = [name for name in rows.columns if name in headings and name != "flat"]
+    text = [place for place, name in enumerate(names) if name == "focal_token"]
+    table([headings[name] for name in names], rows[names].itertuples(index=False), text=text)
 
 
 def cell(value: Any) -> str:

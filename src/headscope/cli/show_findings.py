@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
-from headscope.cli.analyze_texts import CHOICES, corpus_of
+from headscope.cli.analyze_texts import corpus_of
+from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
 from headscope.windows.text import in_a_line
 
@@ -27,7 +28,7 @@ MARKS = {"holds": "✓", "does not hold": "✗", "open": "?", "no verdict": "–
 def run_findings(args: Namespace) -> None:
     """Print every claim with its verdict, and a sentence on each."""
     result, floors = opened(args)
-    with show.working("holding the claims against the numbers"):
+    with show.working("comparing the claims with the numbers"):
         found = result.findings(tau=args.tau, floors=floors, draws=args.draws, seed=args.seed)
         swept = result.sensitivity(draws=args.draws, seed=args.seed) if args.sensitivity else None
         heads = result.specialists(tau=args.tau) if args.heads else None
@@ -95,7 +96,7 @@ def _print_heads(heads: Any) -> None:
 
 def run_figures(args: Namespace) -> None:
     """Draw the figures into a folder."""
-    from headscope.report.core import draw_all
+    from headscope.report.writing import draw_all
 
     folder = Path(args.out)
     if folder.exists() and not folder.is_dir():
@@ -119,7 +120,7 @@ def run_figures(args: Namespace) -> None:
 
 def run_report(args: Namespace) -> None:
     """Write the report."""
-    from headscope.report.core import write_report
+    from headscope.report.writing import write_report
 
     result, floors = opened(args)
     with stages() as tell:
@@ -135,7 +136,7 @@ def run_reproduce(args: Namespace) -> None:
     """Analyse, floor, findings, figures and report in one go."""
     from headscope.report.reproduction import reproduce
 
-    options: dict[str, Any] = {name: getattr(args, name) for name in (*CHOICES, "strict", "threads")}
+    options = choices_of(args, of_text=False) | {"strict": args.strict, "threads": args.threads}
     done = reproduce(
         args.model, corpus_of(args), args.out, floors=args.floors, floor_texts=args.floor_texts,
         formats=tuple(args.figure_format or ["svg"]), device=args.device, dtype=args.dtype, revision=args.revision,

@@ -11,18 +11,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headscope.choices import first_high_bin
 from headscope.cli import show
 from headscope.cli.analyze_texts import parse_layers
+from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import given_text
 from headscope.errors import HeadscopeError
-from headscope.pages import page_name
+from headscope.files import page_path
 from headscope.texts import check_text, example_passage
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
     from headscope.view.desk import Desk
-
-OPTIONS = ("stack", "start", "window", "similarity", "scale", "repeated", "special", "language")
 
 
 def run_view(args: Namespace) -> None:
@@ -32,7 +32,7 @@ def run_view(args: Namespace) -> None:
     if not 0 <= args.port <= 65535:
         raise HeadscopeError(f"--port {args.port}", "use a number from 1 to 65535, or leave it out")
     if args.html:
-        page_name(args.html)
+        page_path(args.html)
     run = _run(args)
     desk = _desk_of_run(args, run) if run else _desk_of_text(args)
     if args.html:
@@ -69,14 +69,13 @@ def _desk_of_text(args: Namespace) -> Desk:
     given = given_text(args.what, args.file)
     text = example_passage()["text"] if given is None else given
     check_text(text)  # before the seconds it takes to import torch and load a model
-    from headscope.measures.attention import check_theta
-    from headscope.measures.similarity import first_high_bin
+    choices = choices_of(args, of_text=True)
     from headscope.view import first_look
     from headscope.view.desk import Desk
 
-    check_theta(args.theta)
     step = first_high_bin(args.tau) - 1
-    defaults = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    looking = choices | {"stack": args.stack, "start": args.start}
+    defaults = {name: value for name, value in looking.items() if value is not None}
     if args.layers:
         defaults["layers"] = parse_layers(args.layers)
     desk = Desk(_loader(args), defaults=defaults)
@@ -89,9 +88,9 @@ def _desk_of_text(args: Namespace) -> Desk:
 
 def _desk_of_run(args: Namespace, path: Path) -> Desk:
     from headscope.cli.show_findings import at_hand, opened
-    from headscope.report.core import checked
-    from headscope.view.corpus import Corpus
+    from headscope.report.writing import checked
     from headscope.view.desk import Desk
+    from headscope.view.run_data import RunData
 
     if args.layers or args.window or args.start:
         raise HeadscopeError("--layers, --window and --start are of a text, not of a run", "leave them out")
@@ -103,7 +102,7 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
     load = _loader(args)
     # Texts of the run can be looked at only through the model that was analysed.
     reader = (lambda: checked(load(), result)) if at_hand(result, args.model) else None
-    return Desk(reader, Corpus(result, floors), state=state)
+    return Desk(reader, RunData(result, floors), state=state)
 
 
 def _loader(args: Namespace) -> Callable[[], Model]:
@@ -133,7 +132,7 @@ def _serve(desk: Desk, args: Namespace) -> None:
     server = Server(desk, args.port)
     print(f"headscope is at {server.address}", flush=True)
     print("It answers on this machine only, to those who have the address. Ctrl-C ends it.", flush=True)
-    if desk.corpus is not None:
+    if desk.run_data is not None:
         threading.Thread(target=_prepare, args=(desk,), daemon=True).start()
     if not args.no_open:
         threading.Timer(0.5, webbrowser.open, [server.address]).start()

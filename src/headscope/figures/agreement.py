@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headscope.figures.corpus import spoken_of
+from headscope.figures.parts import spoken_of
 from headscope.figures.style import LINES, Picture, by_logarithms, caption, line_style, picture, plain_axes
-from headscope.findings.quantities import QUANTITIES
 from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
 from headscope.findings.stability import by_groups, stability
+from headscope.measures.quantities import QUANTITIES
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 LABELS = {"focal_token": "most frequent focal token (same)"}
 

@@ -10,7 +10,7 @@ from headscope.errors import HeadscopeError
 from headscope.figures.style import Picture
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headscope.figures.corpus import shown_layers, spoken_of
+from headscope.choices import FEW_PAIRS
+from headscope.figures.parts import shown_layers, spoken_of
 from headscope.figures.style import BASE, LINES, Picture, caption, picture, plain_axes
-from headscope.findings import derived
-from headscope.findings.derived import Array
-from headscope.measures.focal import FEW
+from headscope.measures import derived
+from headscope.measures.derived import Array
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 BARS = 24  # at most, over all distances
 SHOWN = 4  # heads of each kind
@@ -21,10 +21,10 @@ SHOWN = 4  # heads of each kind
 
 def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
     """The heads whose similar pairs reach farthest, and those that keep nearest; dashed, the distances available."""
-    at, counts = result.tau(tau), result.counts
+    at, counts = result.tau(tau), result.blocks
     high, every = counts.heads_at(at).sum(0), counts.base.sum(0)  # (L, H, distance, relation)
     reach = derived.distance_over_base(high, every)  # (L, H)
-    enough = high.sum((-2, -1)) >= FEW * max(float(counts.windows.sum()), 1)
+    enough = high.sum((-2, -1)) >= FEW_PAIRS * max(float(counts.windows.sum()), 1)
     reach = np.where(enough if enough.any() else high.sum((-2, -1)) > 0, reach, np.nan)
     order = np.argsort(np.where(np.isfinite(reach), reach, np.inf), axis=None)[: int(np.isfinite(reach).sum())]
     number = min(SHOWN, max(1, len(order) // 2))
@@ -43,14 +43,14 @@ def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
         figure,
         f"{spoken_of(result, at)}; dashed: all pairs",
         "Numbers: mean distance of similar pairs over that of all pairs. Heads with fewer than "
-        f"{FEW} similar pairs to a text are left out.",
+        f"{FEW_PAIRS} similar pairs to a text are left out.",
     )
     return figure
 
 
 def distances_of_layers(result: Result, tau: float | None = None) -> Picture:
     """The same for an early, a middle and the last layer, pooled over heads."""
-    at, counts = result.tau(tau), result.counts
+    at, counts = result.tau(tau), result.blocks
     layers = shown_layers(counts.layers)
     high, every = counts.high(at).sum(0), counts.base.sum(0)
     reach = derived.distance_over_base(high, every * counts.heads)

@@ -11,7 +11,7 @@ from headscope.figures.style import SIMILARITY, Picture, caption, picture, scale
 from headscope.measures.similarity import similarity
 
 if TYPE_CHECKING:
-    from headscope.inspection.core import Inspection
+    from headscope.inspection.inspection import Inspection
 
 FINEST = 64  # pixels a side for one head: finer detail cannot be seen at this size
 GAP = 0.06  # of a tile's side
@@ -39,11 +39,11 @@ def grid_figure(inspection: Inspection) -> Picture:
     for spine in axes.spines.values():
         spine.set_visible(False)
     scale_bar(figure, image, axes, "S over the head's largest pair")
-    left_out = "" if inspection.options.special else "; special tokens left out"
+    left_out = "" if inspection.choices.special else "; special tokens left out"
     pooled = int(inspection.counting.sum()) > FINEST
     caption(
         figure,
-        f"{inspection.model}, {inspection.stack}, {inspection.shown}, {inspection.options.similarity}{left_out}",
+        f"{inspection.model}, {inspection.stack}, {inspection.shown}, {inspection.choices.similarity}{left_out}",
         "a pixel shows the most similar of the neighbouring pairs it stands for" if pooled else "",
     )
     return figure
@@ -52,7 +52,7 @@ def grid_figure(inspection: Inspection) -> Picture:
 def _tiles(inspection: Inspection, k: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     """One layer's matrices over the tokens that count, scaled by each head's largest pair: (H, n, n)."""
     outputs = torch.from_numpy(inspection.captured.outputs[k])[:, inspection.counting]  # (H, N, d)
-    matrix = similarity(outputs, inspection.options.similarity)
+    matrix = similarity(outputs, inspection.choices.similarity)
     if not matrix.shape[-1]:
         return np.zeros((len(matrix), 1, 1), dtype=np.float32)
     largest = matrix.amax((-1, -2), keepdim=True)

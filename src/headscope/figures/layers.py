@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headscope.figures.corpus import base_line, over_layers, shade_thirds, spoken_of
+from headscope.figures.parts import base_line, over_layers, shade_thirds, spoken_of
 from headscope.figures.style import (
     BASE,
     LINES,
@@ -18,53 +18,51 @@ from headscope.figures.style import (
     plain_axes,
     spread_widely,
 )
-from headscope.findings.derived import ratio
-from headscope.findings.quantities import QUANTITIES, View, estimate
+from headscope.findings.estimates import estimate
 from headscope.findings.resampling import Resampling
+from headscope.measures.block_sums import View
+from headscope.measures.derived import ratio
+from headscope.measures.quantities import shown_in
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
-
-TRAJECTORIES = (
-    "stop_focus", "end_focus", "distance", "sentence_preference", "repetition_preference", "separator_similarity",
-    "reach_within", "across_rate", "focal_share", "mask_contrast", "likeness", "separation_all",
-)  # fmt: skip
+    from headscope.result.result import Result
 
 
 def trajectory(result: Result, tau: float | None = None) -> Picture:
     """Every score over the layers, with 95 % intervals; dashed, no effect."""
-    at, counts = result.tau(tau), result.counts
-    names = [name for name in TRAJECTORIES if all(need in counts.stored for need in QUANTITIES[name].needs)]
+    at, counts = result.tau(tau), result.blocks
+    quantities = shown_in("layers", counts.stored)
     columns, resample = 3, Resampling(counts.windows)
-    rows = -(-len(names) // columns)
+    rows = -(-len(quantities) // columns)
     figure = picture(9.6, 1.95 * rows + 0.9, "From layer to layer")
     grid: Any = figure.subplots(rows, columns, sharex=True, squeeze=False)
-    for axes in grid.flat[len(names) :]:
+    for axes in grid.flat[len(quantities) :]:
         axes.set_visible(False)
-    for place, (axes, name) in enumerate(zip(grid.flat, names, strict=False)):
-        found = estimate(counts, resample, name, "layer", at)
+    for place, (axes, quantity) in enumerate(zip(grid.flat, quantities, strict=False)):
+        found = estimate(counts, resample, quantity.name, "layer", at)
         shade_thirds(axes, counts)
-        base_line(axes, QUANTITIES[name].base)
+        base_line(axes, quantity.none)
         over_layers(axes, counts, found, line_style(0))
-        if QUANTITIES[name].base == 1.0 and spread_widely(found.value[found.value > 0]):
+        if quantity.is_ratio and spread_widely(found.value[found.value > 0]):
             axes.set_yscale("log")
             by_logarithms(axes.yaxis)
         plain_axes(axes)
-        axes.set_title(QUANTITIES[name].label, fontsize=9)
-        if place // columns == rows - 1 or place + columns >= len(names):
+        axes.set_title(quantity.label, fontsize=9)
+        if place // columns == rows - 1 or place + columns >= len(quantities):
             axes.set_xlabel("layer")
             axes.tick_params(labelbottom=True)
     caption(
         figure,
         f"{spoken_of(result, at)}",
         f"Bands: 95 % intervals ({resample.how}). Dashed: no effect. Grey: early and final thirds.",
+        panels=[quantity.label for quantity in quantities],
     )
     return figure
 
 
 def focal_tokens(result: Result, tau: float | None = None) -> Picture:
     """How many different focal tokens a layer's heads have, and how many they would have by chance."""
-    at, counts = result.tau(tau), result.counts
+    at, counts = result.tau(tau), result.blocks
     resample = Resampling(counts.windows)
     figure = picture(7.2, 4.0, "Different focal tokens among the heads of a layer")
     axes = figure.add_subplot()

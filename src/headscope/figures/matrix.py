@@ -26,7 +26,7 @@ from headscope.windows import Window
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from headscope.inspection.core import Inspection
+    from headscope.inspection.inspection import Inspection
 
 SCALES = {"dot": "similarity S = O·Oᵀ", "cosine": "similarity S, cosine"}
 LABELLED = 256  # more tokens than this are numbered instead of named
@@ -75,9 +75,9 @@ def _draw_similarity(figure: Picture, axes: Axes, inspection: Inspection, layer:
         axes.axvline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
         axes.axhline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
     _emphasise(axes, high)
-    scale_bar(figure, image, axes, SCALES[inspection.options.similarity])
+    scale_bar(figure, image, axes, SCALES[inspection.choices.similarity])
     bands = f"dotted blue: the {len(high)} tokens that receive more than {theta:g} of the largest attention among them"
-    return f"{bands}, special tokens left out" if high and not inspection.options.special else bands if high else ""
+    return f"{bands}, special tokens left out" if high and not inspection.choices.special else bands if high else ""
 
 
 def _draw_attention(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:

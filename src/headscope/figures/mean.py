@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headscope.errors import HeadscopeError
-from headscope.figures.corpus import shown_layers, spoken_of
+from headscope.figures.parts import shown_layers, spoken_of
 from headscope.figures.style import SIMILARITY, Picture, caption, picture, scale_bar
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 SEEN = 0.05  # of the texts must be long enough to have a pair there
 

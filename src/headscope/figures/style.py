@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from headscope.errors import HeadscopeError, writing
+from headscope.errors import HeadscopeError
+from headscope.files import written_whole
 from headscope.windows.text import in_a_line
 
 # Zero is white, similarity darkens towards violet, dissimilarity stays a light blue: readable in grey as well.
@@ -63,10 +65,9 @@ class Picture(Figure):
         file = Path(file)
         kind = file.suffix.lstrip(".").lower()
         if kind not in FORMATS:
-            raise HeadscopeError(f"{file.name!r} is no figure format", f"end the name in .{', .'.join(FORMATS)}")
-        with writing(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            _write(self, file, kind, dpi=160)
+            raise HeadscopeError(f"{file.name!r} is not a figure format", f"end the name in .{', .'.join(FORMATS)}")
+        with written_whole(file) as partial:
+            _write(self, partial, kind, dpi=160)
         return file
 
 
@@ -74,8 +75,8 @@ def _write(figure: Figure, target: Any, kind: str, dpi: int, outlines: bool = Fa
     import matplotlib
 
     # Text stays text in vector formats: it can be searched, and a reader's own fonts fill in missing scripts.
-    told: Any = {"svg.fonttype": "path" if outlines else "none", "pdf.fonttype": 42, "svg.hashsalt": "headscope"}
-    with matplotlib.rc_context(told), warnings.catch_warnings():
+    settings: Any = {"svg.fonttype": "path" if outlines else "none", "pdf.fonttype": 42, "svg.hashsalt": "headscope"}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(target, format=kind, dpi=dpi, metadata=METADATA.get(kind))
 
@@ -87,10 +88,10 @@ def picture(width: float, height: float, title: str) -> Picture:
     return figure
 
 
-def caption(figure: Picture, *lines: str) -> None:
-    """Say under the figure what it shows; empty lines are left out."""
+def caption(figure: Picture, *lines: str, panels: Iterable[str] = ()) -> None:
+    """Say under the figure what it shows; empty lines are left out. Titles of `panels` are for those who cannot see."""
     said = [in_a_line(line) for line in lines if line]  # names in it may hold anything
-    figure.caption = "; ".join(said)
+    figure.caption = "; ".join([*said, *([f"panels: {', '.join(panels)}"] if panels else [])])
     across = int(figure.get_figwidth() * 15)  # letters of this size that fit
     wrapped = [part for line in said for part in textwrap.wrap(line, across)]
     figure.supxlabel("\n".join(wrapped), fontsize=8, x=0.01, ha="left", parse_math=False)

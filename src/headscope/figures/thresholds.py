@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 import numpy as np
 
-from headscope.figures.corpus import spoken_of
+from headscope.choices import THRESHOLDS
+from headscope.figures.parts import spoken_of
 from headscope.figures.style import (
     BASE,
     Picture,
@@ -19,12 +20,11 @@ from headscope.figures.style import (
     spread_widely,
 )
 from headscope.findings.claims import CLAIMS
-from headscope.findings.derived import ratio
 from headscope.findings.sensitivity import sensitivity
-from headscope.measures.tally import THRESHOLDS
+from headscope.measures.derived import ratio
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 VERDICT_MARKERS = {
     "holds": ("o", "full"),
@@ -38,7 +38,7 @@ OTHERWISE = {"1a": "1a  Stops among attended tokens", "1b": "1b  Closing tokens 
 
 def threshold_choice(result: Result) -> Picture:
     """What is left at each threshold: similar pairs over τ, high-attention tokens over θ, a line for each layer."""
-    counts = result.counts
+    counts = result.blocks
     figure = picture(9.6, 3.9, "The choice of thresholds")
     left, right = figure.subplots(1, 2)
     levels = counts.pairs.sum((0, 3, 4)).astype(np.float64)  # (L, level)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headscope.figures.corpus import spoken_of
+from headscope.figures.parts import spoken_of
 from headscope.figures.style import BASE, LINES, Picture, by_logarithms, caption, picture, spread_widely
 from headscope.findings.verdicts import Finding, Findings
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 INK = {"holds": LINES[0][0], "does not hold": LINES[1][0], "open": "#000000", "no verdict": BASE}
 MARKS = {"holds": "o", "does not hold": "X", "open": "s", "no verdict": "s"}

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from headscope.errors import HeadscopeError
-from headscope.findings import derived
-from headscope.findings.counts import Counts, pooled
-from headscope.findings.derived import Array, ratio
-from headscope.findings.quantities import View, contrast
 from headscope.findings.resampling import Estimate, Resampling
+from headscope.measures import derived
+from headscope.measures.block_sums import BlockSums, View, pooled
+from headscope.measures.derived import Array, ratio
+from headscope.measures.quantities import QUANTITIES
 from headscope.windows import CATEGORIES
 
 
@@ -30,7 +30,7 @@ class Claim:
     statistic: str
     none: float  # the statistic where there is no effect
     bound: float  # the smallest effect that matters
-    measure: Callable[[Counts, Resampling, float, float | None], Estimate]
+    measure: Callable[[BlockSums, Resampling, float, float | None], Estimate]
     thresholds: str = ""  # "tau" or "theta" where the statistic depends on one
     of_pairs: bool = True  # whether it is about pairs of tokens
     digits: int = 2
@@ -41,17 +41,17 @@ class Claim:
         return 2 * self.bound - self.none
 
 
-def _third(counts: Counts, name: str) -> list[int]:
+def _third(counts: BlockSums, name: str) -> list[int]:
     places = counts.third(name)
     if not places:
         raise NotHere(f"no layer of the {name} third was read")
     return places
 
 
-def _focus(category: str) -> Callable[[Counts, Resampling, float, float | None], Estimate]:
+def _focus(category: str) -> Callable[[BlockSums, Resampling, float, float | None], Estimate]:
     """Attention of the final layers to a category, over an even spread."""
 
-    def measure(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+    def measure(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
         places, k = _third(counts, "final"), CATEGORIES.index(category)
         given = pooled(counts.stored["attention"][..., k].sum(2), places)
         even = pooled(counts.stored["attention_even"][..., k], places) * counts.heads
@@ -66,7 +66,7 @@ def _focus(category: str) -> Callable[[Counts, Resampling, float, float | None],
 
 
 def _among_the_attended(
-    counts: Counts, resample: Resampling, places: list[int], category: int, theta: float
+    counts: BlockSums, resample: Resampling, places: list[int], category: int, theta: float
 ) -> Estimate:
     """The same claim read off the tokens with high attention: their share of the category, over that of all tokens."""
     attended = pooled(counts.stored["attended"][:, :, :, round(theta * 20) - 1].sum(2), places)  # (S, category)
@@ -83,10 +83,10 @@ def _among_the_attended(
 
 def _preference(
     function: Callable[[Array, Array], Array], lack: str
-) -> Callable[[Counts, Resampling, float, float | None], Estimate]:
+) -> Callable[[BlockSums, Resampling, float, float | None], Estimate]:
     """A matched ratio of the final layers' pairs."""
 
-    def measure(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+    def measure(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
         places = _third(counts, "final")
         high = pooled(counts.high(tau), places)
         found = resample(function, high, counts.base * counts.heads * len(places))
@@ -97,7 +97,7 @@ def _preference(
     return measure
 
 
-def specialisation(counts: Counts, resample: Resampling, tau: float, theta: float | None = None) -> Estimate:
+def specialisation(counts: BlockSums, resample: Resampling, tau: float, theta: float | None = None) -> Estimate:
     """The share of variance between heads, of log repetition preference and of mean distance, mean over layers."""
     if counts.heads < 2:
         raise NotHere("there is one head")
@@ -122,7 +122,7 @@ def specialisation(counts: Counts, resample: Resampling, tau: float, theta: floa
     return Estimate(value, low, high, (1 - value) * found.error)
 
 
-def scores_of_blocks(counts: Counts, taus: Sequence[float]) -> dict[float, Array]:
+def scores_of_blocks(counts: BlockSums, taus: Sequence[float]) -> dict[float, Array]:
     """Log repetition preference and distance of every head in every block: (S, L, 2, H), for several τ in one pass."""
     every = counts.base[:, None]
     found: dict[float, list[Array]] = {tau: [] for tau in taus}
@@ -141,7 +141,7 @@ def _mean(values: Array) -> Array:
     return ratio(np.where(known, values, 0).sum(-1), known.sum(-1).astype(np.float64))
 
 
-def _shortening(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _shortening(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """Mean distance of similar pairs over base, early minus middle layers."""
     thirds = [_third(counts, name) for name in ("early", "middle")]
     high = counts.high(tau)
@@ -156,7 +156,7 @@ def _shortening(counts: Counts, resample: Resampling, tau: float, theta: float |
     return found
 
 
-def _focal(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _focal(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """Different focal tokens minus the number expected, mean over layers."""
     if counts.heads < 2:
         raise NotHere("there is one head")
@@ -170,20 +170,20 @@ def _focal(counts: Counts, resample: Resampling, tau: float, theta: float | None
     return found
 
 
-def _mask(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _mask(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """Mean level inside minus outside the mask of high attention, mean over layers."""
     if "region_sum" not in counts.stored:
         raise NotHere("cross-attention has no mask on the pairs")
     if theta is not None and "mask_sum" not in counts.stored:
         raise NotHere("the run kept the mask at its own θ only")
     sums = View(counts, "layer", tau, theta).regions()
-    found = resample(lambda *each: _mean(contrast(*each)), *sums)
+    found = resample(lambda *each: _mean(QUANTITIES["mask_contrast"].formula(*each)), *sums)
     if np.isnan(found.value):
         raise NotHere("no layer has pairs both inside and outside the mask")
     return found
 
 
-def _unlikeness(counts: Counts, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _unlikeness(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """1 minus the correlation of similarity with attention, mean over layers."""
     if "attention_correlation" not in counts.stored:
         raise NotHere("in cross-attention maps and pairs are of different tokens")

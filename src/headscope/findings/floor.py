@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headscope.choices import differences
 from headscope.errors import HeadscopeError
 from headscope.findings.claims import Claim, NotHere
-from headscope.findings.counts import Counts
 from headscope.findings.resampling import Resampling
+from headscope.measures.block_sums import BlockSums
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 UNIFORM = 0.8  # of all pairs
 
@@ -53,8 +54,6 @@ class Floor:
 
 def check_floors(result: Result, floors: Sequence[Result]) -> None:
     """A floor is the same architecture with other weights, read with the same settings; each counts once."""
-    from headscope.runs.settings import differences
-
     seen = {result.model["weights"]}
     for floor in floors:
         if floor.model["weights"] in seen:
@@ -72,7 +71,7 @@ def check_floors(result: Result, floors: Sequence[Result]) -> None:
             )
 
 
-def floor_of(claim: Claim, own: Counts, low: float, high: float, floors: Sequence[Counts], tau: float) -> Floor:
+def floor_of(claim: Claim, own: BlockSums, low: float, high: float, floors: Sequence[BlockSums], tau: float) -> Floor:
     """Hold a number's interval against the same number of untrained models.
 
     Where an untrained model finds nearly all pairs similar, claims about similar pairs have nothing to compare; claim
@@ -95,7 +94,7 @@ def floor_of(claim: Claim, own: Counts, low: float, high: float, floors: Sequenc
     return held_against(values, low, high)
 
 
-def _uniform(counts: Counts, tau: float) -> bool:
+def _uniform(counts: BlockSums, tau: float) -> bool:
     high = counts.high(tau).sum()
     return bool(high > UNIFORM * counts.pairs.sum())
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
-from headscope.findings.derived import Array
+from headscope.measures.derived import Array
 
 BOOTSTRAP_FROM = 20  # blocks
 VERDICT_FROM = 8  # blocks

@@ -12,7 +12,7 @@ from headscope.findings.resampling import DRAWS, Resampling
 from headscope.findings.verdicts import judge
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 SWEPT = tuple(k / 20 for k in range(2, 19))  # 0.1, 0.15, … 0.9
 
@@ -25,7 +25,7 @@ def sensitivity(result: Result, *, draws: int = DRAWS, seed: int = 0) -> xr.Data
     paper does: the share of stops (of closing tokens) among them, over their share of all tokens. Claim 7 depends on
     no threshold and is the same throughout.
     """
-    counts = result.counts
+    counts = result.blocks
     resample = Resampling(counts.windows, draws=draws, seed=seed)
     shape = (len(CLAIMS), len(SWEPT))
     numbers = {name: np.full(shape, np.nan) for name in ("value", "low", "high")}

@@ -6,29 +6,30 @@ so no verdict rests on them.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headscope.findings.claims import claim
-from headscope.findings.derived import Array, ratio
-from headscope.result.rows import HEADS, TEXTS
+from headscope.measures.derived import Array, ratio
+from headscope.result.rows import row_paths
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 
 class Rows:
     """The rows of one stack as columns: a text's number, a layer's place and one value of each head."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result, heads: Path, texts: Path) -> None:
         import pyarrow.dataset as ds
 
-        self.result, self.counts = result, result.counts
-        self._rows = ds.dataset(result.file.parent / HEADS)
+        self.result, self.counts = result, result.blocks
+        self._rows = ds.dataset(heads)
         self.columns = set(self._rows.schema.names)
-        lengths = ds.dataset(result.file.parent / TEXTS).to_table(columns=["tokens"]).column("tokens").to_numpy()
+        lengths = ds.dataset(texts).to_table(columns=["tokens"]).column("tokens").to_numpy()
         self.texts = len(lengths)
         tokens = result.dataset["tokens"]
         special = 0.0 if result.settings["special"] else float(tokens.sel(category=["start", "end"]).sum())
@@ -66,11 +67,11 @@ def shares_of_texts(result: Result, tau: float) -> dict[str, float]:
     Nothing where the run kept no rows, or where its rows were made at another τ. Heads' specialisation is a matter
     between texts and has no share; nor has the sentence preference: a text has too few pairs to match them by distance.
     """
-    folder = result.file.parent
-    if not (folder / HEADS).exists() or not (folder / TEXTS).exists() or tau != result.settings["tau"]:
+    paths = row_paths(result)
+    if paths is None or tau != result.settings["tau"]:
         return {}
-    rows = Rows(result)
-    thirds = {name: bool(result.counts.third(name)) for name in ("early", "middle", "final")}
+    rows = Rows(result, *paths)
+    thirds = {name: bool(result.blocks.third(name)) for name in ("early", "middle", "final")}
     found: dict[str, Array] = {}
     if thirds["final"]:
         found["1a"], found["1b"] = rows.mean("final", "stop_focus"), rows.mean("final", "end_focus")
@@ -78,7 +79,7 @@ def shares_of_texts(result: Result, tau: float) -> dict[str, float]:
             found["8"] = rows.over("final", "stop_share", "stop_expected")
     if thirds["early"] and thirds["middle"]:
         found["3"] = (_distance(rows, "early") - _distance(rows, "middle")) / ((rows.counting + 1) / 3)
-    if "focal_expected" in rows.columns and result.counts.heads > 1:
+    if "focal_expected" in rows.columns and result.blocks.heads > 1:
         found["5"] = _focal(rows)
     if "likeness" in rows.columns and result.name != "cross":
         found["6"] = rows.mean(None, "mask_contrast")

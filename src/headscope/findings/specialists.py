@@ -9,18 +9,15 @@ import numpy as np
 import pandas as pd
 
 from headscope.errors import HeadscopeError
-from headscope.findings import derived
-from headscope.findings.derived import Array
-from headscope.findings.quantities import MATCHED, QUANTITIES
 from headscope.findings.resampling import VERDICT_FROM, Resampling
 from headscope.findings.stability import head_sums, scores_of
+from headscope.measures import derived
+from headscope.measures.derived import Array
+from headscope.measures.quantities import QUANTITIES, Quantity
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
-# How far from the typical head a head must lie to matter: in logarithms where scores are ratios.
-RATIOS = ("stop_focus", "end_focus", *MATCHED)
-SMALLEST = {"distance": 0.05, "focal_share": 0.05, "mask_contrast": 0.02, "likeness": 0.1}
 LEAST = 0.01  # attention below this is taken for it: none at all has no logarithm
 EXPECTED = 10  # pairs, at the least, before a head's preference is told from noise
 RATE = 0.05  # of the heads called specialists may be so by chance
@@ -35,7 +32,7 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
     stands out by less. *noise*: the texts disagree too much to tell. `agree` is the share of groups in which the head
     stands out in the same direction.
     """
-    counts, at = result.counts, result.tau(tau)
+    counts, at = result.blocks, result.tau(tau)
     if counts.blocks < VERDICT_FROM:
         raise HeadscopeError(
             f"there are {counts.blocks} blocks of texts, too few to tell heads from noise",
@@ -45,14 +42,15 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
     resample, frames = Resampling(counts.windows), []
     for name in scores_of(counts):
         sums = head_sums(counts, name, at)
-        value = QUANTITIES[name].function(*(each.sum(0) for each in sums)).reshape(-1)
-        found = resample.jackknife(partial(_distance, name), *sums)
+        quantity = QUANTITIES[name]
+        value = quantity.formula(*(each.sum(0) for each in sums)).reshape(-1)
+        found = resample.jackknife(partial(_distance, quantity), *sums)
         out, error = found.value, found.error
-        agree = _agreement(name, sums, counts.groups, out)
-        if name in MATCHED:
-            expected = derived.matched_counts(*MATCHED[name](*(each.sum(0) for each in sums)))[1].reshape(-1)
+        agree = _agreement(quantity, sums, counts.groups, out)
+        if quantity.matched is not None:
+            expected = derived.matched_counts(*quantity.matched(*(each.sum(0) for each in sums)))[1].reshape(-1)
             error = np.where(expected < EXPECTED, np.inf, error)
-        p = _p_values(np.abs(out), error, smallest(name), counts.blocks)
+        p = _p_values(np.abs(out), error, quantity.smallest, counts.blocks)
         frames.append(
             pd.DataFrame(
                 {
@@ -63,7 +61,7 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
                     "out": out,
                     "error": error,
                     "p": adjusted(p),
-                    "what": _labels(out, error, adjusted(p), smallest(name), counts.blocks),
+                    "what": _labels(out, error, adjusted(p), quantity.smallest, counts.blocks),
                     "agree": agree,
                 }
             )
@@ -76,11 +74,6 @@ def farthest(own: pd.DataFrame, number: int, *, above: bool = True) -> str:
     special = own[(own["what"] == SPECIALIST) & ((own["out"] > 0) == above)]
     first = special.sort_values("out", ascending=not above).head(number)
     return ", ".join(f"L{row.layer}H{row.head}" for row in first.itertuples())
-
-
-def smallest(name: str) -> float:
-    """The smallest difference from the typical head that matters: a tenth more or less, or an amount."""
-    return float(np.log(1.1)) if name in RATIOS else SMALLEST[name]
 
 
 def adjusted(p: Array) -> Array:
@@ -99,14 +92,14 @@ def adjusted(p: Array) -> Array:
     return found
 
 
-def _distance(name: str, *sums: Array) -> Array:
+def _distance(quantity: Quantity, *sums: Array) -> Array:
     """Each head's distance from the median head, of sums with any number of lines: (lines, …) to (lines, heads)."""
-    if name in MATCHED:
-        above, below = derived.matched_counts(*MATCHED[name](*sums))
+    if quantity.matched is not None:
+        above, below = derived.matched_counts(*quantity.matched(*sums))
         values = np.log((above + 0.5) / (below + 0.5))  # a half: a head without a single such pair has no logarithm
     else:
-        values = QUANTITIES[name].function(*sums)
-        values = np.log(np.maximum(values, LEAST)) if name in RATIOS else values
+        values = quantity.formula(*sums)
+        values = np.log(np.maximum(values, LEAST)) if quantity.logarithmic else values
     values = values.reshape(len(values), -1)
     known = np.isfinite(values)
     if not known.any():
@@ -131,10 +124,10 @@ def _labels(out: Array, error: Array, p: Array, least: float, blocks: int) -> Ar
     return labels
 
 
-def _agreement(name: str, sums: list[Array], groups: tuple[str, ...], out: Array) -> Array:
+def _agreement(quantity: Quantity, sums: list[Array], groups: tuple[str, ...], out: Array) -> Array:
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
         return np.full_like(out, np.nan)
     members = [np.array([group == one for group in groups]) for one in names]
-    each = np.stack([_distance(name, *(s[own].sum(0)[None] for s in sums))[0] for own in members])
+    each = np.stack([_distance(quantity, *(s[own].sum(0)[None] for s in sums))[0] for own in members])
     return np.asarray((np.sign(each) == np.sign(out)).mean(0))

@@ -14,30 +14,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
-from headscope.findings.counts import Counts
-from headscope.findings.derived import Array, ratio
-from headscope.findings.quantities import QUANTITIES, View
 from headscope.findings.resampling import of_weighted_sums
+from headscope.measures.block_sums import BlockSums, View
+from headscope.measures.derived import Array, ratio
+from headscope.measures.quantities import QUANTITIES, shown_in
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
-SCORES = (
-    "stop_focus", "end_focus", "distance", "sentence_preference", "repetition_preference", "separator_similarity",
-    "focal_share", "mask_contrast", "likeness",
-)  # fmt: skip
 SPLITS = 60
 MOST_GROUPS = 8  # compared two by two
 AT_ONCE = 8  # subsets whose sums are held at a time
 FEW_VALUES = 3  # heads that two sets must share before their order says anything
 
 
-def scores_of(counts: Counts) -> list[str]:
+def scores_of(counts: BlockSums) -> list[str]:
     """The scores of heads that a result can give."""
-    return [name for name in SCORES if all(need in counts.stored for need in QUANTITIES[name].needs)]
+    return [quantity.name for quantity in shown_in("heads", counts.stored)]
 
 
-def head_sums(counts: Counts, name: str, tau: float) -> list[Array]:
+def head_sums(counts: BlockSums, name: str, tau: float) -> list[Array]:
     """What a score of heads is made of, with the blocks first."""
     view = View(counts, "head", tau)
     return [np.asarray(each, dtype=np.float64) for each in QUANTITIES[name].sums(view)]
@@ -50,7 +46,7 @@ def stability(result: Result, *, tau: float | None = None, splits: int = SPLITS,
     95 % of it over random splits. "focal_token" gives the share of heads whose most frequent focal token is the same
     in both halves instead.
     """
-    counts, at = result.counts, result.tau(tau)
+    counts, at = result.blocks, result.tau(tau)
     if counts.blocks < 2:
         raise HeadscopeError("the texts are in one block and cannot be split", "analyse more texts, or smaller shards")
     pairs_of_subsets = {size: _splits(counts.blocks, size, splits, seed) for size in _sizes(counts.blocks)}
@@ -73,7 +69,7 @@ def by_groups(result: Result, *, tau: float | None = None, draws: int = SPLITS, 
     The interval is that of a bootstrap over the blocks of each group; noise in both lowers agreement, so that its
     middle may lie below the agreement of the groups as they are.
     """
-    counts, at = result.counts, result.tau(tau)
+    counts, at = result.blocks, result.tau(tau)
     texts = dict.fromkeys(counts.groups, 0.0)
     for name, number in zip(counts.groups, counts.stored["texts"], strict=True):
         texts[name] += number
@@ -122,7 +118,7 @@ def focal_of_subsets(result: Result, subsets: list[Array]) -> list[NDArray[np.in
 
     (number, S) weights each to (number, heads) places among the result's tokens; -1 where there is none.
     """
-    shards, blocks = result.shards, result.counts.blocks_of
+    shards, blocks = result.shards, result.blocks.shards_of
     found: list[list[NDArray[np.int64]]] = [[] for _ in subsets]
     for k in range(shards.sizes["layer"]):
         tokens = shards["focal_tokens"].isel(layer=k)
@@ -157,7 +153,7 @@ def _splits(blocks: int, size: int, number: int, seed: int) -> tuple[Array, Arra
 
 def _score(name: str, sums: list[Array], weights: Array) -> Array:
     # A few at a time: they stay where the processor has them at hand.
-    return of_weighted_sums(QUANTITIES[name].function, weights, sums, AT_ONCE)
+    return of_weighted_sums(QUANTITIES[name].formula, weights, sums, AT_ONCE)
 
 
 def _most(total: NDArray[Any]) -> NDArray[np.int64]:
@@ -167,7 +163,7 @@ def _most(total: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(total.any(-1), total.argmax(-1), -1)
 
 
-def _group_draws(counts: Counts, name: str, draws: int, seed: int) -> Array:
+def _group_draws(counts: BlockSums, name: str, draws: int, seed: int) -> Array:
     """The blocks of a group as they are, and so many bootstrap draws of them: (1 + draws, S) weights."""
     own = np.array([group == name for group in counts.groups])
     number = int(own.sum())
@@ -177,7 +173,7 @@ def _group_draws(counts: Counts, name: str, draws: int, seed: int) -> Array:
     return weights
 
 
-def _row(name: str, size: int, counts: Counts, agreement: Array) -> dict[str, Any]:
+def _row(name: str, size: int, counts: BlockSums, agreement: Array) -> dict[str, Any]:
     known = agreement[np.isfinite(agreement)]
     low, middle, high = (*np.quantile(known, [0.025, 0.5, 0.975]),) if known.size else (np.nan,) * 3
     texts = round(float(counts.stored["texts"].mean()) * size)

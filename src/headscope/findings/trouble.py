@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from headscope.findings import derived
 from headscope.findings.claims import NotHere, specialisation
-from headscope.findings.counts import Counts
-from headscope.findings.derived import Array, ratio
 from headscope.findings.resampling import Resampling
-from headscope.findings.words import listed
+from headscope.findings.sentences import listed
+from headscope.measures import derived
+from headscope.measures.block_sums import BlockSums
+from headscope.measures.derived import Array, ratio
 
 UNIFORM = 0.8  # of all pairs are high: the matrix has one colour
 NOISY = 0.02  # so near to 0.5 is the separation of related from unrelated pairs in noise
@@ -22,7 +22,7 @@ SHORT = 32  # tokens
 THIN, THIN_SHARE = 100, 0.05  # pairs within a sentence for each across, at one distance; of all that is compared
 
 
-def signs_of_trouble(counts: Counts, tau: float) -> list[str]:
+def signs_of_trouble(counts: BlockSums, tau: float) -> list[str]:
     """Sentences, each on one sign of trouble; none where there is nothing to be said."""
     stored = counts.stored
     texts, pairless = stored["texts"].sum(), stored["pairless"].sum()
@@ -50,7 +50,7 @@ def signs_of_trouble(counts: Counts, tau: float) -> list[str]:
     return found + _alike(counts, tau)
 
 
-def _alike(counts: Counts, tau: float) -> list[str]:
+def _alike(counts: BlockSums, tau: float) -> list[str]:
     try:
         share = float(specialisation(counts, Resampling(counts.windows, draws=0), tau).value)
     except NotHere:  # one head, or one block of texts: nothing to be alike
@@ -58,7 +58,7 @@ def _alike(counts: Counts, tau: float) -> list[str]:
     return [f"the heads are all alike: only {share:.0%} of the variance lies between them"] if share < ALIKE else []
 
 
-def _windows(counts: Counts, texts: float, pairless: float) -> list[str]:
+def _windows(counts: BlockSums, texts: float, pairless: float) -> list[str]:
     found = []
     if pairless > RARE * texts:
         found.append(f"{pairless:,.0f} of {texts:,.0f} windows have no pair of tokens to compare")
@@ -76,7 +76,7 @@ def _windows(counts: Counts, texts: float, pairless: float) -> list[str]:
     return found
 
 
-def _matrices(counts: Counts, pairs: Array, high: Array, every: Array, tau: float) -> list[str]:
+def _matrices(counts: BlockSums, pairs: Array, high: Array, every: Array, tau: float) -> list[str]:
     found = []
     share = ratio(high.sum((-2, -1)), every.sum((-2, -1)))  # (L,)
     uniform = [layer for layer, part in zip(counts.layers, share, strict=True) if part > UNIFORM]
@@ -109,7 +109,7 @@ def _matrices(counts: Counts, pairs: Array, high: Array, every: Array, tau: floa
     return found
 
 
-def _thin(counts: Counts, high: Array, every: Array) -> tuple[float, float]:
+def _thin(counts: BlockSums, high: Array, every: Array) -> tuple[float, float]:
     """Of the pairs expected at the rate of pairs across sentences, the share that thin strata decide; and the ratio
     that is left without those.
     """

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headscope.findings.claims import CLAIMS, Claim, NotHere
-from headscope.findings.counts import Counts
 from headscope.findings.floor import Floor, check_floors, floor_of
 from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling
+from headscope.findings.sentences import in_words
 from headscope.findings.trouble import signs_of_trouble
-from headscope.findings.words import in_words
+from headscope.measures.block_sums import BlockSums
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 HOLDS, FAILS, OPEN, NONE = "holds", "does not hold", "open", "no verdict"
 
@@ -119,13 +119,13 @@ def findings(
     from headscope.findings.single_texts import shares_of_texts
 
     check_floors(result, floors)
-    counts, at = result.counts, result.tau(tau)
+    counts, at = result.blocks, result.tau(tau)
     resample = Resampling(counts.windows, draws=draws, seed=seed)
     shares = shares_of_texts(result, at)
     found = []
     for claim in CLAIMS:
         one = judge(claim, counts, resample, at)
-        floor = floor_of(claim, counts, one.low, one.high, [each.counts for each in floors], at) if floors else None
+        floor = floor_of(claim, counts, one.low, one.high, [each.blocks for each in floors], at) if floors else None
         share = shares.get(claim.key)
         words = in_words(claim, one, counts, at, share, floor)
         found.append(replace(one, sentence=words, texts=share, floor=floor))
@@ -149,7 +149,7 @@ def findings(
     )
 
 
-def judge(claim: Claim, counts: Counts, resample: Resampling, tau: float, theta: float | None = None) -> Finding:
+def judge(claim: Claim, counts: BlockSums, resample: Resampling, tau: float, theta: float | None = None) -> Finding:
     """Measure one claim and say whether it holds."""
     nan, reason = math.nan, ""
     value = low = high = error = nan

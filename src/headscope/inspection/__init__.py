@@ -1,7 +1,7 @@
 """One text, every head: what `model.inspect` returns."""
 
-from headscope.inspection.core import Inspection
+from headscope.inspection.inspection import Inspection
+from headscope.inspection.parts import FocalToken
 from headscope.inspection.reading import inspect
-from headscope.inspection.tables import FocalToken, Options
 
-__all__ = ["FocalToken", "Inspection", "Options", "inspect"]
+__all__ = ["FocalToken", "Inspection", "inspect"]

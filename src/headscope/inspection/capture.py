@@ -10,11 +10,11 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from headscope.errors import HeadscopeError, brief
+from headscope.errors import HeadscopeError
 from headscope.measures.attention import even_received
-from headscope.models.forward import Batch, collate, forward, pad_token, start_token
-from headscope.tap import LayerHeads, tap
-from headscope.windows import Window, shifted_window, window, window_from_ids
+from headscope.models.reading import Reader
+from headscope.tap import LayerHeads
+from headscope.windows import Window, window, window_from_ids
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -66,7 +66,7 @@ def prepare(
         )
     if not isinstance(start, (int, np.integer)):
         raise HeadscopeError(f"start={start!r}", "give the number of a token")
-    causal = chosen.causal and "encoder" not in model.stacks
+    causal = chosen.causal and not model.paired
     if hasattr(text, "tolist"):  # an array or a tensor of ids
         text = text.tolist()
     if isinstance(text, str):
@@ -86,7 +86,7 @@ def _from_ids(model: Model, ids: Sequence[Any], causal: bool, language: str) -> 
     rows = model.network.get_input_embeddings().weight.shape[0]
     wrong = next((i for i in ids if not isinstance(i, (int, np.integer)) or not 0 <= i < rows), None)
     if wrong is not None:
-        raise HeadscopeError(f"{wrong!r} is no token id of {model.name!r}", f"ids are 0 to {rows - 1}")
+        raise HeadscopeError(f"{wrong!r} is not a token id of {model.name!r}", f"ids are 0 to {rows - 1}")
     if not 0 < len(ids) <= model.max_length:
         raise HeadscopeError(f"{len(ids)} token ids do not fit the model", f"give 1 to {model.max_length}")
     return window_from_ids(ids, model.tokenizer, model.template, causal=causal, language=language)
@@ -115,12 +115,10 @@ def capture(
     kept = list(range(shape.layers)) if layers is None else sorted(set(layers))
     if not kept or not set(kept) <= set(range(shape.layers)):
         raise HeadscopeError(f"layers={sorted(set(kept))}", f"name layers from 0 to {shape.layers - 1}")
-    network = model.network
     size = len(read)
-    queries = keys = read
-    if stack != "encoder" and "encoder" in model.stacks:
-        queries = shifted_window(read, start_token(network.config), model.tokenizer)
-        keys = read if stack == "cross" else queries
+    reader = Reader(model)
+    batch = reader.batch([read])
+    queries, keys = (windows[0] for windows in batch.of_stack(stack))
     _check_memory(len(kept) if maps else 1, shape.heads, size)
     outputs = np.empty((len(kept), shape.heads, size, shape.width), dtype=np.float32)
     weights = np.empty((len(kept), shape.heads, size, size), dtype=np.float32) if maps else None
@@ -146,10 +144,8 @@ def capture(
             readable = readable[0]
         even[k] = even_received(readable, size, size).numpy()
 
-    types = [read.types.tolist()] if len(read.texts) > 1 else None
-    batch = collate([read.ids.tolist()], pad_token(network.config), network.device, types)
-    with tap(network, keep, weights=True, route=model.report.route, causal=shape.causal):
-        _run(model, batch)
+    with reader:
+        reader.read(batch, keep)
     if len(filled) < len(kept):
         raise HeadscopeError(
             f"{model.name!r} showed {len(filled)} of {len(kept)} {stack} layers for this text",
@@ -164,19 +160,6 @@ def capture(
         return np.asarray(found[0])
 
     return Captured(stack, kept, queries, keys, outputs, given, even, weights, passed, again)
-
-
-def _run(model: Model, batch: Batch) -> None:
-    try:
-        forward(model.network, batch)
-    except HeadscopeError:
-        raise
-    except Exception as error:  # out of memory, too long for the model, whatever else a model may raise
-        said = brief(error)
-        raise HeadscopeError(
-            f"{model.name!r} failed on this window of {batch.ids.shape[1]} tokens: {type(error).__name__}: {said}",
-            "take a shorter window, or a device with more memory",
-        ) from error
 
 
 def _check_memory(layers: int, heads: int, size: int) -> None:

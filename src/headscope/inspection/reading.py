@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headscope.choices import Choices
 from headscope.inspection.capture import capture, prepare
-from headscope.inspection.core import Inspection
-from headscope.inspection.tables import Options
+from headscope.inspection.inspection import Inspection
 from headscope.measures.pair_loops import likeness_of_heads
 from headscope.measures.similarity import similarity
 from headscope.windows import Window
@@ -25,7 +25,7 @@ def inspect(
     model: Model,
     text: str | Sequence[int],
     pair: str | None,
-    options: Options,
+    choices: Choices,
     *,
     stack: str | None = None,
     start: int = 0,
@@ -34,24 +34,25 @@ def inspect(
 ) -> Inspection:
     """Run a window of a text through a model and keep what every head of one stack made of it."""
     name, window = prepare(
-        model, text, pair, stack=stack, start=start, length=options.window, language=options.language
+        model, text, pair, stack=stack, start=start, length=choices.window, language=choices.language
     )
     crossing = name == "cross"  # A and S are over different tokens
-    passing = None if maps or crossing else partial(likeness_in_passing, options)
-    return Inspection(model.name, options, capture(model, name, window, layers=layers, maps=maps, passing=passing))
+    passing = None if maps or crossing else partial(likeness_in_passing, choices)
+    return Inspection(model.name, choices, capture(model, name, window, layers=layers, maps=maps, passing=passing))
 
 
 def likeness_in_passing(
-    options: Options, read: Window, outputs: NDArray[Any], maps: NDArray[Any]
+    choices: Choices, read: Window, outputs: NDArray[Any], maps: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Likeness to attention needs matrices and maps at once, so where maps are not kept it is taken as they go by."""
-    places = read.counting(options.special).nonzero()[0]
+    places = read.counting(choices.special).nonzero()[0]
     in_a_row = len(places) == 0 or places[-1] - places[0] + 1 == len(places)
-    found = np.zeros((len(outputs), 1))
-    for out, map_, one in zip(torch.from_numpy(outputs), maps, found, strict=True):  # a head at a time: they are large
-        matrix, begin = similarity(out, options.similarity).numpy(), int(places[0]) if len(places) else 0
+    likeness = np.zeros((len(outputs), 1))
+    # A head at a time: they are large.
+    for out, map_, one in zip(torch.from_numpy(outputs), maps, likeness, strict=True):
+        matrix, begin = similarity(out, choices.similarity).numpy(), int(places[0]) if len(places) else 0
         if not in_a_row:  # special tokens between two texts
             inner = np.ix_(places, places)
             matrix, map_, begin = matrix[inner], np.ascontiguousarray(map_[inner]), 0
         likeness_of_heads(matrix[None, None], map_[None, None], begin, len(places), one)
-    return found[:, 0]
+    return likeness[:, 0]

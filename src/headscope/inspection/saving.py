@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from headscope.errors import HeadscopeError
+from headscope.files import written_whole
+from headscope.version import __version__
 
 if TYPE_CHECKING:
-    from headscope.inspection.core import Inspection
+    from headscope.inspection.inspection import Inspection
 
 COLUMNS = {
     "token": "the tokenizer's token",
@@ -57,8 +56,6 @@ def _attributes(inspection: Inspection) -> dict[str, Any]:
     import torch
     import transformers
 
-    import headscope
-
     settings = {key: (int(value) if isinstance(value, bool) else value) for key, value in inspection.settings().items()}
     return {
         "title": "headscope inspection of one text",
@@ -66,7 +63,7 @@ def _attributes(inspection: Inspection) -> dict[str, Any]:
         "stack": inspection.stack,
         "shown": inspection.shown,
         **{f"option_{key}": value for key, value in settings.items()},
-        "headscope": headscope.__version__,
+        "headscope": __version__,
         "torch": str(torch.__version__),
         "transformers": str(transformers.__version__),
         "source": "Halevi, Tzach, Gross, Rosner and Kanter, arXiv:2512.21956",
@@ -79,17 +76,7 @@ def _storable(text: str) -> str:
 
 
 def write_dataset(dataset: xr.Dataset, file: Path) -> Path:
-    """Write beside the target, then rename: a file with that name is always a whole one."""
-    partial = file.with_name(file.name + ".partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    """Write a dataset as netCDF."""
+    with written_whole(file) as partial:
         dataset.to_netcdf(partial, engine="h5netcdf")
-        os.replace(partial, file)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise HeadscopeError(
-            f"{str(file)!r} cannot be written: {error.strerror or error}",
-            "name a folder that can be written to and has room",
-        ) from error
     return file

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Sequence
 
-from headscope.errors import HeadscopeError
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 
 def even_received(readable: Tensor | None, queries: int, keys: int) -> Tensor:
@@ -18,6 +20,24 @@ def even_received(readable: Tensor | None, queries: int, keys: int) -> Tensor:
         return torch.full((keys,), queries / keys, dtype=torch.float64)
     allowed = readable.expand(queries, keys).double()  # (Tq, Tk)
     return (allowed / allowed.sum(1, keepdim=True).clamp_min(1)).sum(0)
+
+
+def even_of_batch(readable: Tensor | None, queries: Sequence[int], keys: Sequence[int]) -> NDArray[np.float64]:
+    """The same for each window of a padded batch: (B, Tk).
+
+    >>> even_of_batch(torch.ones(2, 2).tril() > 0, [2], [2]).tolist()
+    [[1.5, 0.5]]
+    """
+    size, tall, wide = len(queries), max(queries), max(keys)
+    rows = torch.arange(tall)[None] < torch.tensor(queries)[:, None]  # (B, Tq)
+    columns = torch.arange(wide)[None] < torch.tensor(keys)[:, None]  # (B, Tk)
+    allowed = rows[:, :, None] & columns[:, None, :]
+    if readable is not None:
+        while readable.ndim > 3:  # heads share what may be read
+            readable = readable[:, 0]
+        allowed = allowed & readable.cpu().expand(size, tall, wide)
+    share = allowed.double() / allowed.sum(2, keepdim=True).clamp_min(1)
+    return share.sum(1).numpy()
 
 
 def received(given: Tensor, even: Tensor) -> Tensor:
@@ -49,9 +69,3 @@ def correlation(similarity: Tensor, attention: Tensor) -> Tensor:
     x, y = x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
     found = (x * y).sum(1) / (x.square().sum(1) * y.square().sum(1)).sqrt()
     return found.masked_fill(constant, 0.0)
-
-
-def check_theta(theta: float) -> None:
-    """θ is a share of the largest attention received."""
-    if not 0 <= theta < 1:
-        raise HeadscopeError(f"θ is {theta}", "use a number from 0 up to but not including 1")

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from headscope.measures.similarity import BINS
-
-FEW = 10  # with fewer high pairs than this the choice says little
+from headscope.choices import BINS
 
 
 def focal(high: Tensor, first: Tensor, second: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,39 +5,99 @@ head of a layer in two visits to each pair, without tables of pairs in between: 
 the forward pass. Each head is worked on by one thread, windows in their order, sums in float64, so the numbers do not
 depend on how many threads there are.
 
-All that `pairs_of_heads` calls stands in this file: numba's cache does not notice a change in another one.
+Whatever other files decide (edges of bins, thresholds, numbers of relations) comes as an argument, and all that
+`pairs_of_heads` calls stands in this file, which is why it is long: numba keeps compiled code on disk and does not
+notice when another file changes.
 
-Shapes: B windows, H heads, T tokens with padding, N tokens that count in a window, K its distinct token ids.
+Shapes: B windows, H heads, T tokens with padding, N tokens that count in a window, P its pairs, K its distinct ids.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from headscope.measures.compiled import EDGES, STEPS, compiled, compiled_sums
-from headscope.measures.focal import FEW
-from headscope.measures.similarity import BINS
+from headscope.measures.numba_options import compiled
 
-LANES = 16
-# The columns of two arrays that the loops fill: sums of each head, and what it did with one window at the run's τ.
-HEAD_SUMS = ("flat", "diagonal", "attention_correlation", "focal_frequency", "focal_distance")
-ROWS = (
-    "high_pairs", "distance", "sentence_share", "repetition_share", "focal_share", "sentence_expected", "stop_share",
-    "stop_expected", "likeness", "mask_contrast",
-)  # fmt: skip
+LANES = 16  # numbers that are compared side by side
+WIDE = 64  # numbers that are added side by side
+
+
+class Thresholds(NamedTuple):
+    """What decides between high and low."""
+
+    edges: Any  # (20,): lower edges of the bins 1 to 20; between them lie the thresholds
+    lowest: int  # the first bin that is high at the run's τ
+    few: int  # with fewer high pairs a focal token says little
+
+
+class PairsIn(NamedTuple):
+    """One layer of a batch."""
+
+    products: Any  # (B, H, T, T) float32: O·Oᵀ, the diagonal still in it
+    levels: Any  # (B, H, T, T) float64 where levels are ranks; empty where they are shares of the largest
+    weights: Any  # (B, H, T, T) float32: attention; empty in cross-attention
+    high: Any  # (B, H, T) bool: high-attention tokens among those that count
+    passed: Any  # (B, H, T) int8: how many thresholds of attention each of them passes
+
+
+class PairSums(NamedTuple):
+    """What is added to, under the names of the variables: one layer of each."""
+
+    similarity_sum: Any  # (H, T, T); empty for long windows
+    pairs: Any  # (H, bins, distances · relations)
+    own_pairs: Any  # (R, H, bins, distances · relations)
+    flat: Any  # (H,)
+    diagonal: Any  # (H,)
+    attention_correlation: Any  # (H,)
+    region_sum: Any  # (H, 3): inside, at the edge, outside the mask of high attention
+    region_pairs: Any  # (H, 3)
+    mask_sum: Any  # (H, thresholds, 3)
+    mask_pairs: Any  # (H, thresholds, 3)
+    focal_share: Any  # (H, thresholds)
+    focal_few: Any  # (H, thresholds)
+    focal_frequency: Any  # (H,)
+    focal_distance: Any  # (H,)
+
+
+class PairRows(NamedTuple):
+    """What each head did with each window at the run's τ, (B, H) each: columns of the rows per text."""
+
+    high_pairs: Any
+    distance: Any
+    sentence_share: Any
+    repetition_share: Any
+    focal_share: Any
+    stop_share: Any
+    stop_expected: Any
+    likeness: Any
+    mask_contrast: Any
+
+
+class Room(NamedTuple):
+    """Room to work in, for one head and window at a time."""
+
+    value: Any  # (P,): S of each pair
+    bins: Any  # (P,)
+    full: Any  # (N, N and a little): the bins as a matrix
+    counts: Any  # (thresholds, N and a little): with how many others each token is similar
+    times: Any  # (K,): how often each id is in a high pair
+    both: Any  # (K, bins): how often on both sides
+    lanes: Any  # (64,): sums side by side
+    columns: Any  # (3, N and a little): sums of columns
 
 
 @compiled
-def bin_of(level: float) -> int:
-    """The bin of a level, as `similarity.bins` has it: the edges k/20 decide, whatever 20·level rounds to."""
+def bin_of(level: float, edges: Any) -> int:
+    """The bin of a level, as `similarity.bins` has it: the edges decide, whatever 20·level rounds to."""
     if level < 0.0:
         return 0
-    k = min(int(level * 20.0), 19)
-    if level < EDGES[k]:
+    last = len(edges) - 1
+    k = min(int(level * len(edges)), last)
+    if level < edges[k]:
         k -= 1
-    elif k < 19 and level >= EDGES[k + 1]:
+    elif k < last and level >= edges[k + 1]:
         k += 1
     return k + 1
 
@@ -75,19 +135,37 @@ def _extremes(values: Any, size: int) -> tuple[float, float]:
     return least, most
 
 
-@compiled_sums
-def _total(values: Any, size: int) -> float:
+@compiled
+def _total(values: Any, size: int, lanes: Any) -> float:
+    """Σ x, in 64 sums side by side: vectorised, and yet always in the same order."""
+    for lane in range(WIDE):
+        lanes[lane] = 0.0
+    whole = size // WIDE * WIDE
+    for k in range(0, whole, WIDE):
+        for lane in range(WIDE):
+            lanes[lane] += np.float64(values[k + lane])
     total = 0.0
-    for k in range(size):
+    for lane in range(WIDE):
+        total += lanes[lane]
+    for k in range(whole, size):
         total += np.float64(values[k])
     return total
 
 
-@compiled_sums
-def _about_mean(values: Any, size: int, mean: float) -> float:
+@compiled
+def _about_mean(values: Any, size: int, mean: float, lanes: Any) -> float:
     """Σ (x - mean)²."""
+    for lane in range(WIDE):
+        lanes[lane] = 0.0
+    whole = size // WIDE * WIDE
+    for k in range(0, whole, WIDE):
+        for lane in range(WIDE):
+            rest = np.float64(values[k + lane]) - mean
+            lanes[lane] += rest * rest
     total = 0.0
-    for k in range(size):
+    for lane in range(WIDE):
+        total += lanes[lane]
+    for k in range(whole, size):
         rest = np.float64(values[k]) - mean
         total += rest * rest
     return total
@@ -109,39 +187,53 @@ def _careful_correlation(
     return 0.0 if constant else xy / np.sqrt(squares * yy)
 
 
-@compiled_sums
-def _with_map(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float) -> tuple[float, float, float]:
-    """Σ (S - mean)·A, Σ A and Σ A² over the matrix."""
-    xy, y, yy = 0.0, 0.0, 0.0
+@compiled
+def _with_map(
+    s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float, columns: Any
+) -> tuple[float, float, float]:
+    """Σ (S - mean)·A, Σ A and Σ A² over the matrix, column by column."""
+    for j in range(n):
+        columns[0, j] = columns[1, j] = columns[2, j] = 0.0
     if begin >= 0:
         for i in range(n):
             for j in range(n):
                 read = np.float64(a[b, h, begin + i, begin + j])
-                xy += (np.float64(s[b, h, begin + i, begin + j]) - mean) * read
-                y += read
-                yy += read * read
+                columns[0, j] += (np.float64(s[b, h, begin + i, begin + j]) - mean) * read
+                columns[1, j] += read
+                columns[2, j] += read * read
+    xy = y = yy = 0.0
+    for j in range(n):
+        xy += columns[0, j]
+        y += columns[1, j]
+        yy += columns[2, j]
     return xy, y, yy
 
 
-@compiled_sums
+@compiled
 def _with_mirror(a: Any, b: int, h: int, begin: int, n: int) -> float:
     """Σ A_ij·A_ji over the pairs."""
-    total = 0.0
+    one = two = 0.0
     if begin >= 0:
         for i in range(n):
-            for j in range(i):
-                total += np.float64(a[b, h, begin + i, begin + j]) * np.float64(a[b, h, begin + j, begin + i])
-    return total
+            row = a[b, h, begin + i]
+            for j in range(0, i - 1, 2):
+                one += np.float64(row[begin + j]) * np.float64(a[b, h, begin + j, begin + i])
+                two += np.float64(row[begin + j + 1]) * np.float64(a[b, h, begin + j + 1, begin + i])
+            if i % 2:
+                one += np.float64(row[begin + i - 1]) * np.float64(a[b, h, begin + i - 1, begin + i])
+    return one + two
 
 
 @compiled
-def _correlation(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float, squares: float) -> float:
+def _correlation(
+    s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float, squares: float, columns: Any
+) -> float:
     """Pearson's correlation of x = S_ij with y = A_ij + A_ji over the pairs, given Σ (x - mean)².
 
     Σ x·y over pairs is Σ x·A over the matrix without its diagonal, and only Σ A_ij·A_ji needs both halves at once.
     """
     size = n * (n - 1) // 2
-    xy, y, yy = _with_map(s, a, b, h, begin, n, mean)
+    xy, y, yy = _with_map(s, a, b, h, begin, n, mean, columns)
     for i in range(begin, begin + n):
         own = np.float64(a[b, h, i, i])
         xy -= (np.float64(s[b, h, i, i]) - mean) * own
@@ -156,19 +248,19 @@ def _correlation(s: Any, a: Any, b: int, h: int, begin: int, n: int, mean: float
 
 
 @compiled
-def _bins(values: Any, size: int, most: float, bins: Any) -> None:
+def _bins(values: Any, size: int, most: float, edges: Any, bins: Any) -> None:
     """The bins of S / its largest. Multiplied, not divided; where that may round across an edge, divided after all."""
-    factor = 20.0 / most
+    factor, last = len(edges) / most, np.float64(len(edges) - 1)
     for k in range(size):
-        bins[k] = np.int8(min(max(np.floor(np.float64(values[k]) * factor), -1.0), 19.0)) + 1
+        bins[k] = np.int8(min(max(np.floor(np.float64(values[k]) * factor), -1.0), last)) + 1
     doubtful = 0
     for k in range(size):
         place = np.float64(values[k]) * factor
         rest = abs(place - np.rint(place))
-        doubtful += (rest < 1e-9) & (place > -0.5) & (place < 19.5)
+        doubtful += (rest < 1e-9) & (place > -0.5) & (place < last + 0.5)
     if doubtful:
         for k in range(size):
-            bins[k] = bin_of(np.float64(values[k]) / most)
+            bins[k] = bin_of(np.float64(values[k]) / most, edges)
 
 
 @compiled
@@ -203,56 +295,79 @@ def _count_own(own: Any, b: int, bins: Any, cells: Any, size: int, own_pairs: An
                 own_pairs[r, h, bins[p], cells[b, p]] += 1
 
 
-@compiled_sums
-def _regions(s: Any, begin: int, n: int, high: Any, total: float) -> tuple[float, float, float, int]:
+@compiled
+def _add_row(row: Any, begin: int, n: int, columns: Any) -> None:
+    """Add a token's row to the sums of columns."""
+    if begin >= 0:
+        for j in range(n):
+            columns[j] += np.float64(row[begin + j])
+
+
+@compiled
+def _sum(values: Any, n: int) -> float:
+    """Σ x of a few numbers, in four sums side by side."""
+    a = b = c = d = 0.0
+    whole = n // 4 * 4
+    for k in range(0, whole, 4):
+        a += values[k]
+        b += values[k + 1]
+        c += values[k + 2]
+        d += values[k + 3]
+    for k in range(whole, n):
+        a += values[k]
+    return (a + b) + (c + d)
+
+
+@compiled
+def _regions(s: Any, begin: int, n: int, high: Any, total: float, columns: Any) -> tuple[float, float, float, int]:
     """Σ over the pairs inside, at the edge, outside, and how many tokens are high, from the rows of those alone."""
-    if begin < 0:
-        return 0.0, 0.0, 0.0, 0
-    inside, touched, looking = 0.0, 0.0, 0
+    columns[:n] = 0.0
+    looking, own = 0, 0.0
     for i in range(n):
         if high[begin + i]:
             looking += 1
-            for j in range(n):
-                value = np.float64(s[begin + i, begin + j])
-                touched += value
-                inside += value * high[begin + j]
-            touched -= np.float64(s[begin + i, begin + i])
-            inside -= np.float64(s[begin + i, begin + i])
+            own += np.float64(s[begin + i, begin + i])
+            _add_row(s[begin + i], begin, n, columns)
+    touched, inside = _sum(columns, n) - own, -own
+    for j in range(n):
+        if high[begin + j]:
+            inside += columns[j]
     inside /= 2.0  # every such pair was met from both sides
     edge = touched - 2.0 * inside
     return inside, edge, total - inside - edge, looking
 
 
 @compiled
-def _masks(s: Any, begin: int, n: int, passed: Any, total: float, scale: float, order: Any, sums: Any) -> None:
+def _masks(
+    s: Any, begin: int, n: int, passed: Any, total: float, scale: float, columns: Any, sums: Any, pairs: Any
+) -> None:
     """The same at every threshold: tokens join in the order of the thresholds that they pass, the highest first.
 
-    `sums` (STEPS, 3, 2): level and number of pairs inside, at the edge, outside.
+    `sums` and `pairs` (thresholds, 3): level and number of pairs inside, at the edge, outside.
     """
-    place = 0
-    inside, touched = 0.0, 0.0
-    for k in range(STEPS - 1, -1, -1):
+    columns[:n] = 0.0
+    inside, own, joined = 0.0, 0.0, 0
+    for k in range(len(sums) - 1, -1, -1):
         for i in range(n):
             if passed[begin + i] != k + 1:
                 continue
-            row = s[begin + i]
-            touched += _total(row[begin : begin + n], n) - np.float64(row[begin + i])
-            for m in range(place):
-                inside += np.float64(row[begin + order[m]])
-            order[place] = i
-            place += 1
-        edge = touched - 2.0 * inside
-        sums[k, 0, 0] += inside / scale
-        sums[k, 1, 0] += edge / scale
-        sums[k, 2, 0] += (total - inside - edge) / scale
-        sums[k, 0, 1] += place * (place - 1) // 2
-        sums[k, 1, 1] += place * (n - place)
-        sums[k, 2, 1] += (n - place) * (n - place - 1) // 2
+            inside += columns[i]  # with those that joined before
+            own += np.float64(s[begin + i, begin + i])
+            joined += 1
+            _add_row(s[begin + i], begin, n, columns)
+        edge = _sum(columns, n) - own - 2.0 * inside
+        sums[k, 0] += inside / scale
+        sums[k, 1] += edge / scale
+        sums[k, 2] += (total - inside - edge) / scale
+        pairs[k, 0] += joined * (joined - 1) // 2
+        pairs[k, 1] += joined * (n - joined)
+        pairs[k, 2] += (n - joined) * (n - joined - 1) // 2
 
 
 @compiled
-def _similar_tokens(bins: Any, n: int, width: int, full: Any, counts: Any) -> None:
-    """With how many others each token is similar, at every threshold: bins to a matrix (N, N) to counts (STEPS, N)."""
+def _similar_tokens(bins: Any, n: int, full: Any, counts: Any) -> None:
+    """With how many others each token is similar, at every threshold: bins to a matrix (N, N) to counts."""
+    steps, width = counts.shape
     p = 0
     for i in range(n):
         full[i, i] = 0
@@ -261,39 +376,32 @@ def _similar_tokens(bins: Any, n: int, width: int, full: Any, counts: Any) -> No
             full[i, j] = bins[p]
             full[j, i] = bins[p]
             p += 1
-    for k in range(STEPS):
+    for k in range(steps):
         for i in range(width):
             counts[k, i] = 0
     for j in range(n):
-        for k in range(STEPS):
+        for k in range(steps):
+            lowest = np.int8(k + 2)
             for i in range(width):
-                counts[k, i] += full[j, i] >= k + 2
+                counts[k, i] += np.int16(full[j, i] >= lowest)
 
 
 @compiled
 def _focal_tokens(
-    counts: Any,  # (STEPS, N): with how many others each token is similar
-    n: int,
-    bins: Any,  # (P,)
-    repeats: Any,  # (Q, 2)
-    kind: Any,  # (N,)
-    kinds: int,
-    lowest: int,
-    times: Any,  # (K,): how often each id is in a high pair; room to work in, like the next
-    both: Any,  # (K, BINS): how often on both sides
-    chosen: Any,  # out (STEPS,)
-    focal_share: Any,  # sums (STEPS,)
-    focal_few: Any,  # sums (STEPS,)
-    row: Any,  # out (10,): see ROWS
+    index: Any, b: int, h: int, at: Thresholds, room: Room, chosen: Any, sums: PairSums, rows: PairRows
 ) -> None:
     """The focal token of one head in one window at each threshold, from the highest down."""
+    kind, kinds, repeats, n = index.kind[b], index.kinds[b], index.repeats[b], index.sizes[b]
+    times, both, counts, bins = room.times, room.both, room.counts, room.bins
+    focal_share, focal_few, few, lowest = sums.focal_share, sums.focal_few, at.few, at.lowest
+    steps = len(counts)
     both[:kinds] = 0
     for r in range(len(repeats)):
         p = repeats[r, 0]
         if p < 0:
             break
         both[repeats[r, 1], bins[p]] += 1
-    for k in range(STEPS - 1, -1, -1):
+    for k in range(steps - 1, -1, -1):
         times[:kinds] = 0
         count = 0
         for i in range(n):
@@ -301,7 +409,7 @@ def _focal_tokens(
             count += counts[k, i]
         best = 0
         for t in range(kinds):
-            both[t, k + 2] += both[t, k + 3] if k + 3 < BINS else 0
+            both[t, k + 2] += both[t, k + 3] if k + 3 < both.shape[1] else 0
             if times[t] > times[best]:
                 best = t
         if count == 0:
@@ -309,29 +417,19 @@ def _focal_tokens(
         number = count // 2  # every pair was counted for both of its tokens
         share = (times[best] - both[best, k + 2]) / number
         chosen[k] = best
-        focal_share[k] += share
-        focal_few[k] += number < FEW
+        focal_share[h, k] += share
+        focal_few[h, k] += number < few
         if k + 2 == lowest:
-            row[0] = number
-            row[4] = share
+            rows.high_pairs[b, h] = number
+            rows.focal_share[b, h] = share
 
 
 @compiled
-def _at_tau(
-    full: Any,  # (N, N): the bins as a matrix
-    n: int,
-    bins: Any,  # (P,)
-    size: int,
-    traits: Any,  # (4, B, P): whole, for a part of it would not lie in a row
-    chances: Any,  # (2, B, P)
-    b: int,
-    kind: Any,  # (N,)
-    best: int,  # the focal token
-    lowest: int,
-    head_sums: Any,  # sums (5,)
-    row: Any,  # out (10,): see ROWS
-) -> None:
+def _at_tau(index: Any, b: int, h: int, best: int, at: Thresholds, room: Room, sums: PairSums, rows: PairRows) -> None:
     """At the run's τ: how far the focal token's pairs reach, and what else the high pairs are."""
+    kind, n, bins, full, lowest = index.kind[b], index.sizes[b], room.bins, room.full, at.lowest
+    distances, in_sentence, again = index.distance[b], index.within[b], index.repeated[b]
+    with_stop, stop_chance = index.with_stop[b], index.stop_chance[b]
     occurs = distance_focal = focal = 0
     for i in range(n):
         if kind[i] != best:
@@ -341,98 +439,112 @@ def _at_tau(
             if full[i, j] >= lowest and (j > i or kind[j] != best):
                 distance_focal += abs(j - i)
                 focal += 1
+    size = n * (n - 1) // 2
     distance = within = repeated = stops = 0
     for p in range(size):
         similar = np.int32(bins[p] >= lowest)
-        distance += similar * traits[0, b, p]
-        within += similar * traits[1, b, p]
-        repeated += similar * traits[2, b, p]
-        stops += similar * traits[3, b, p]
-    within_by_chance = stops_by_chance = 0.0
+        distance += similar * distances[p]
+        within += similar * in_sentence[p]
+        repeated += similar * again[p]
+        stops += similar * with_stop[p]
+    stops_by_chance = 0.0
     for p in range(size):
         if bins[p] >= lowest:
-            within_by_chance += chances[0, b, p]
-            stops_by_chance += chances[1, b, p]
-    number = row[0]
-    head_sums[3] += occurs / n
-    head_sums[4] += distance_focal / focal
-    row[1] = distance / number
-    row[2] = within / number
-    row[3] = repeated / number
-    row[5] = within_by_chance / number
-    row[6] = stops / number
-    row[7] = stops_by_chance / number
+            stops_by_chance += stop_chance[p]
+    number = rows.high_pairs[b, h]
+    sums.focal_frequency[h] += occurs / n
+    sums.focal_distance[h] += distance_focal / focal
+    rows.distance[b, h] = distance / number
+    rows.sentence_share[b, h] = within / number
+    rows.repetition_share[b, h] = repeated / number
+    rows.stop_share[b, h] = stops / number
+    rows.stop_expected[b, h] = stops_by_chance / number
 
 
 @compiled
 def _likeness(
-    s: Any, a: Any, b: int, h: int, begin: int, n: int, value: Any, size: int, total: float, varies: bool
+    s: Any, a: Any, b: int, h: int, begin: int, n: int, value: Any, total: float, lanes: Any, columns: Any
 ) -> float:
-    """The correlation of S with attention over the pairs; 0 where S does not vary."""
-    if not varies:
-        return 0.0
+    """The correlation of S with attention over the pairs, given Σ S."""
+    size = n * (n - 1) // 2
     mean = total / size
-    found: float = _correlation(s, a, b, h, begin, n, mean, _about_mean(value, size, mean))
-    return found
+    squares = _about_mean(value, size, mean, lanes)
+    correlation: float = _correlation(s, a, b, h, begin, n, mean, squares, columns)
+    return correlation
 
 
 @compiled
-def likeness_of_heads(products: Any, weights: Any, begin: int, n: int, found: Any) -> None:
+def likeness_of_heads(products: Any, weights: Any, begin: int, n: int, likeness: Any) -> None:
     """The correlation of S with attention alone, for windows so long that only this is wanted: (1, H, T, T) to (H,)."""
     size = n * (n - 1) // 2
-    value = np.empty(max(size, 1), np.float32)
-    for h in range(len(found)):
+    value, lanes, columns = np.empty(max(size, 1), np.float32), np.empty(WIDE), np.empty((3, max(n, 1)))
+    for h in range(len(likeness)):
+        likeness[h] = 0.0
         if size < 1:
-            found[h] = 0.0
             continue
         _take(products, 0, h, begin, n, value)
         least, most = _extremes(value, size)
-        total = _total(value, size)
-        found[h] = _likeness(products, weights, 0, h, begin, n, value, size, total, least < most)
+        if least < most:  # S varies
+            total = _total(value, size, lanes)
+            likeness[h] = _likeness(products, weights, 0, h, begin, n, value, total, lanes, columns)
+
+
+@compiled
+def _attended_regions(
+    read: PairsIn, index: Any, b: int, h: int, total: float, scale: float, room: Room, sums: PairSums, rows: PairRows
+) -> None:
+    """Levels inside and outside the mask of high attention, at the run's θ and at every threshold."""
+    n, begin, high, passed = index.sizes[b], index.begins[b], read.high[b, h], read.passed[b, h]
+    mask_sum, mask_pairs, columns = sums.mask_sum[h], sums.mask_pairs[h], room.columns[0]
+    if read.levels.size > 0:  # ranks
+        size = n * (n - 1) // 2
+        every = size * (size + 1) / 2 / size
+        inside, edge, outside, looking = _regions(read.levels[b, h], begin, n, high, every, columns)
+        _masks(read.levels[b, h], begin, n, passed, every, 1.0, columns, mask_sum, mask_pairs)
+    else:
+        inside, edge, outside, looking = _regions(read.products[b, h], begin, n, high, total, columns)
+        inside, edge, outside = inside / scale, edge / scale, outside / scale
+        _masks(read.products[b, h], begin, n, passed, total, scale, columns, mask_sum, mask_pairs)
+    pairs_inside = looking * (looking - 1) // 2
+    pairs_outside = (n - looking) * (n - looking - 1) // 2
+    sums.region_sum[h, 0] += inside
+    sums.region_sum[h, 1] += edge
+    sums.region_sum[h, 2] += outside
+    sums.region_pairs[h, 0] += pairs_inside
+    sums.region_pairs[h, 1] += looking * (n - looking)
+    sums.region_pairs[h, 2] += pairs_outside
+    if pairs_inside and pairs_outside:
+        rows.mask_contrast[b, h] = inside / pairs_inside - outside / pairs_outside
 
 
 @compiled
 def pairs_of_heads(
-    products: Any,  # (B, H, T, T) float32: O·Oᵀ, the diagonal still in it
-    levels: Any,  # (B, H, T, T) float64 where levels are ranks; empty where they are shares of the largest
-    weights: Any,  # (B, H, T, T) float32; empty in cross-attention
-    high: Any,  # (B, H, T) bool: high-attention tokens among those that count
-    passed: Any,  # (B, H, T) int8: how many thresholds of attention each of them passes
-    begins: Any,  # (B,): the first token that counts; they stand in a row
-    sizes: Any,  # (B,): how many do
-    cells: Any,  # (B, P) int32: distance and relation of each pair, as a place in a head's table of pairs
-    traits: Any,  # (4, B, P) int32: distance of each pair, whether in one sentence, repeated, with a stop
-    chances: Any,  # (2, B, P) float32: how likely a pair at its distance is of one sentence, to have a stop
-    own: Any,  # (R, B, P) bool: which pairs have the caller's own relations
-    kind: Any,  # (B, N) int32: the token ids of those that count, numbered by first occurrence
-    kinds: Any,  # (B,): how many there are
-    repeats: Any,  # (B, Q, 2) int32: the pairs of one id with itself, and its number; -1 after the last
-    lowest: int,  # the first bin that is high at τ
+    read: PairsIn,
+    index: Any,  # a BatchIndex
+    at: Thresholds,
+    sums: PairSums,
+    chosen: Any,  # out (B, H, thresholds): number of the focal token among the window's ids; -1 without high pairs
+    rows: PairRows,
     first: int,
     last: int,
-    similarity_sum: Any,  # sums (H, T, T); empty for long windows
-    pairs: Any,  # sums (H, BINS, distances · relations)
-    own_pairs: Any,  # sums (R, H, BINS, distances · relations)
-    head_sums: Any,  # sums (H, 5): see HEAD_SUMS
-    regions: Any,  # sums (H, 3, 2): level and number of pairs inside, at the edge, outside
-    masks: Any,  # sums (H, STEPS, 3, 2): the same at every threshold
-    focal_share: Any,  # sums (H, STEPS)
-    focal_few: Any,  # sums (H, STEPS)
-    chosen: Any,  # out (B, H, STEPS): number of the focal token among the window's ids; -1 without high pairs
-    rows: Any,  # out (B, H, 10): see ROWS
 ) -> bool:
-    """What the heads find similar. False where a product is no finite number."""
-    tokens, most_pairs = kind.shape[1], cells.shape[1]
+    """What the heads `first` to `last` - 1 find similar. False where a product is not a finite number."""
+    tokens, most_pairs, steps = index.kind.shape[1], index.cells.shape[1], len(at.edges) - 1
     width = (tokens + 31) // 32 * 32
-    value = np.empty(most_pairs, np.float32)  # S of each pair
-    bins = np.empty(most_pairs, np.int8)
-    full = np.zeros((tokens, width), np.int8)  # the bins as a matrix
-    counts = np.zeros((STEPS, width), np.int16)
-    times = np.empty(tokens, np.int64)
-    both = np.empty((tokens, BINS), np.int64)
-    order = np.empty(tokens, np.int64)
+    room = Room(
+        np.empty(most_pairs, np.float32), np.empty(most_pairs, np.int8), np.zeros((tokens, width), np.int8),
+        np.zeros((steps, width), np.int16), np.empty(tokens, np.int64), np.empty((tokens, steps + 2), np.int64),
+        np.empty(WIDE), np.empty((3, width)),
+    )  # fmt: skip
+    # Arrays are taken out of their groups before the loops: every access to a group counts a reference.
+    value, bins, lanes, columns = room.value, room.bins, room.lanes, room.columns
+    products, levels, weights = read.products, read.levels, read.weights
+    pairs, own_pairs, similarity_sum, cells, own = (
+        sums.pairs, sums.own_pairs, sums.similarity_sum, index.cells, index.own
+    )  # fmt: skip
+    sizes, begins, edges, lowest = index.sizes, index.begins, at.edges, at.lowest
     ranked, maps, summed = levels.size > 0, weights.size > 0, similarity_sum.size > 0
-    fine = True
+    finite = True
     for h in range(first, last):
         for b in range(len(sizes)):
             n, begin = sizes[b], begins[b]
@@ -443,13 +555,13 @@ def pairs_of_heads(
                 _take_and_sum(products, b, h, begin, n, value, similarity_sum)
             else:
                 _take(products, b, h, begin, n, value)
-            total = _total(value, size)
+            total = _total(value, size, lanes)
             if not np.isfinite(total):
-                fine = False
+                finite = False
                 continue
             least, most = _extremes(value, size)
             if most <= 0:  # flat
-                head_sums[h, 0] += 1.0
+                sums.flat[h] += 1
                 for p in range(size):
                     pairs[h, 0, cells[b, p]] += 1
                     bins[p] = 0
@@ -459,46 +571,29 @@ def pairs_of_heads(
             norms = 0.0
             for i in range(begin, begin + n):
                 norms += np.float64(products[b, h, i, i])
-            head_sums[h, 1] += norms / n / scale
-            rows[b, h, 8] = rows[b, h, 9] = np.nan
+            sums.diagonal[h] += norms / n / scale
+            rows.likeness[b, h] = rows.mask_contrast[b, h] = np.nan
             if maps:
-                rows[b, h, 8] = _likeness(products, weights, b, h, begin, n, value, size, total, least < most)
-                head_sums[h, 2] += rows[b, h, 8]
-                if ranked:
-                    every = size * (size + 1) / 2 / size
-                    inside, edge, outside, looking = _regions(levels[b, h], begin, n, high[b, h], every)
-                    _masks(levels[b, h], begin, n, passed[b, h], every, 1.0, order, masks[h])
-                else:
-                    inside, edge, outside, looking = _regions(products[b, h], begin, n, high[b, h], total)
-                    inside, edge, outside = inside / scale, edge / scale, outside / scale
-                    _masks(products[b, h], begin, n, passed[b, h], total, scale, order, masks[h])
-                pairs_inside = looking * (looking - 1) // 2
-                pairs_outside = (n - looking) * (n - looking - 1) // 2
-                regions[h, 0, 0] += inside
-                regions[h, 1, 0] += edge
-                regions[h, 2, 0] += outside
-                regions[h, 0, 1] += pairs_inside
-                regions[h, 1, 1] += looking * (n - looking)
-                regions[h, 2, 1] += pairs_outside
-                if pairs_inside and pairs_outside:
-                    rows[b, h, 9] = inside / pairs_inside - outside / pairs_outside
+                alike = 0.0
+                if least < most:  # S varies
+                    alike = _likeness(products, weights, b, h, begin, n, value, total, lanes, columns)
+                rows.likeness[b, h] = alike
+                sums.attention_correlation[h] += alike
+                _attended_regions(read, index, b, h, total, scale, room, sums, rows)
             if ranked:
                 p = 0
                 for i in range(begin, begin + n - 1):
                     for j in range(i + 1, begin + n):
-                        bins[p] = bin_of(levels[b, h, i, j])
+                        bins[p] = bin_of(levels[b, h, i, j], edges)
                         p += 1
             else:
-                _bins(value, size, scale, bins)
+                _bins(value, size, scale, edges, bins)
             for p in range(size):
                 pairs[h, bins[p], cells[b, p]] += 1
             _count_own(own, b, bins, cells, size, own_pairs, h)
-            _similar_tokens(bins, n, width, full, counts)
-            _focal_tokens(
-                counts, n, bins, repeats[b], kind[b], kinds[b], lowest, times, both,
-                chosen[b, h], focal_share[h], focal_few[h], rows[b, h],
-            )  # fmt: skip
+            _similar_tokens(bins, n, room.full, room.counts)
+            _focal_tokens(index, b, h, at, room, chosen[b, h], sums, rows)
             best = chosen[b, h, lowest - 2]
             if best >= 0:
-                _at_tau(full, n, bins, size, traits, chances, b, kind[b], best, lowest, head_sums[h], rows[b, h])
-    return fine
+                _at_tau(index, b, h, best, at, room, sums, rows)
+    return finite

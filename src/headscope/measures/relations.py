@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-RELATIONS = ("word_pieces", "stop", "punctuation", "both", "sentence", "repeated", "none")
-WORD_PIECES, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SENTENCE, REPEATED, UNRELATED = range(len(RELATIONS))
-REPEATS = ("token", "word")
+
+class RelationCodes(NamedTuple):
+    """The numbers that stand for the relations, by name: compiled loops take them as an argument."""
+
+    word_pieces: int
+    stop: int
+    punctuation: int
+    both: int
+    sentence: int
+    repeated: int
+    none: int
+
+
+RELATIONS = RelationCodes._fields
+CODES = RelationCodes(*range(len(RELATIONS)))
+WORD_PIECES, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SAME_SENTENCE, REPEATED, UNRELATED = CODES
 
 
 def relations(
@@ -32,7 +47,7 @@ def relations(
     in_sentence, repeated = equal(sentence), equal(same)
     found = torch.full_like(first, UNRELATED)
     found[repeated] = REPEATED
-    found[in_sentence] = SENTENCE
+    found[in_sentence] = SAME_SENTENCE
     found[in_sentence & repeated] = BOTH
     found[punctuation[first] | punctuation[second]] = PUNCTUATION_PAIR
     found[stop[first] | stop[second]] = STOP_PAIR

@@ -5,17 +5,12 @@ Shapes: H heads, T tokens, P = pairs i < j of tokens that count, in the order of
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from headscope.errors import HeadscopeError
+from headscope.choices import BINS
 
-BINS = 21  # bin 0: negative; bin k: [(k-1)/20, k/20); the maximum in bin 20
-EDGES = torch.arange(BINS - 1, dtype=torch.float64) / (BINS - 1)
-SIMILARITIES = ("dot", "cosine")
-SCALES = ("max", "rank")
+EDGES = torch.arange(BINS - 1, dtype=torch.float64) / (BINS - 1)  # lower edges of the bins 1 to 20
 
 
 def similarity(outputs: Tensor, kind: str = "dot") -> Tensor:
@@ -91,15 +86,3 @@ def bins(level: Tensor) -> Tensor:
     """
     found = torch.bucketize(level.double(), EDGES.to(level.device), right=True)
     return found.masked_fill(level.isnan(), 0)
-
-
-def first_high_bin(tau: float) -> int:
-    """The lowest bin that is high at τ, which must be a multiple of 0.05.
-
-    >>> first_high_bin(0.5)
-    11
-    """
-    steps = round(tau * (BINS - 1)) if math.isfinite(tau) else 0
-    if not 0 < steps < BINS - 1 or abs(tau * (BINS - 1) - steps) > 1e-9:
-        raise HeadscopeError(f"τ is {tau}", "use a multiple of 0.05 from 0.05 to 0.95")
-    return steps + 1

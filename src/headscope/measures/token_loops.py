@@ -1,99 +1,121 @@
 """What the loops over pairs need or leave of the tokens: their relations, the attention they receive, the focal ones.
 
-Compiled like `pair_loops`, with the same shapes: B windows, H heads, T tokens with padding, N tokens that count.
+Compiled like `pair_loops`, with the same shapes: B windows, H heads, T tokens with padding, N tokens that count, P
+pairs. Whatever other files decide (relations, categories, thresholds) comes as an argument: numba keeps compiled code
+on disk and does not notice when another file changes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from headscope.measures.compiled import EDGES, STEPS, compiled
-from headscope.measures.relations import (
-    BOTH,
-    PUNCTUATION_PAIR,
-    RELATIONS,
-    REPEATED,
-    SENTENCE,
-    STOP_PAIR,
-    UNRELATED,
-    WORD_PIECES,
-)
-from headscope.windows.window import PUNCTUATION, STOP
+from headscope.measures.numba_options import compiled
 
-RELATED = len(RELATIONS)
+
+class Tokens(NamedTuple):
+    """The tokens that count, (N,) each. Equal numbers are of one word, sentence or repetition; negative: of none."""
+
+    word: Any
+    category: Any
+    sentence: Any
+    same: Any
+    kind: Any  # token ids by number
+
+
+class PairTables(NamedTuple):
+    """What `relate` fills in, (P,) each."""
+
+    cells: Any  # (distance - 1) · relations + relation
+    distance: Any
+    within: Any
+    repeated: Any
+    with_stop: Any
+    stop_chance: Any
+    repeats: Any  # (P, 2): pairs of one id with itself, and the id's number
 
 
 @compiled
-def relate(
-    word: Any,  # (N,) of the tokens that count: numbers that are equal for pieces of one word, …
-    category: Any,
-    sentence: Any,  # … tokens of one sentence, …
-    same: Any,  # … repeated tokens; negative numbers match nothing
-    kind: Any,  # token ids by number
-    cells: Any,  # out (P,): (distance - 1) · relations + relation
-    traits: Any,  # out (4, P): distance, in one sentence, repeated, with a stop
-    chances: Any,  # out (2, P): how likely a pair of words at this distance is of one sentence; one, to have a stop
-    repeats: Any,  # out (P, 2): pairs of one id with itself, and the id's number
-) -> int:
-    """What `relations.relations` says of the pairs, as the loops want it; returns the number of rows in `repeats`."""
-    found = p = 0
-    at = np.zeros((len(word) + 1, RELATED))  # pairs by distance and relation
-    for i in range(len(word)):
-        for j in range(i + 1, len(word)):
+def relate(tokens: Tokens, out: PairTables, codes: Any, stop: int, punctuation: int) -> int:
+    """What `relations.relations` says of the pairs, as the loops want it; returns the number of rows in `repeats`.
+
+    `codes` are the numbers of the relations, `stop` and `punctuation` those of two categories.
+    """
+    relations, size = len(codes), len(tokens.word)
+    # Arrays are taken out of their groups before the loops: every access to a group counts a reference.
+    word, category, sentence, same, kind = tokens
+    cells, distance, in_sentence, repeated, with_stop, stop_chance, repeats_out = out
+    repeats = p = 0
+    at = np.zeros((size + 1, relations))  # pairs by distance and relation
+    for i in range(size):
+        for j in range(i + 1, size):
             within = sentence[i] == sentence[j] and sentence[i] >= 0
             again = same[i] == same[j] and same[i] >= 0
             if word[i] == word[j] and word[i] >= 0:
-                relation = WORD_PIECES
-            elif category[i] == STOP or category[j] == STOP:
-                relation = STOP_PAIR
-            elif category[i] == PUNCTUATION or category[j] == PUNCTUATION:
-                relation = PUNCTUATION_PAIR
+                relation = codes.word_pieces
+            elif category[i] == stop or category[j] == stop:
+                relation = codes.stop
+            elif category[i] == punctuation or category[j] == punctuation:
+                relation = codes.punctuation
             elif within:
-                relation = BOTH if again else SENTENCE
+                relation = codes.both if again else codes.sentence
             else:
-                relation = REPEATED if again else UNRELATED
-            cells[p] = (j - i - 1) * RELATED + relation
-            traits[0, p] = j - i
-            traits[1, p] = relation in (SENTENCE, BOTH)
-            traits[2, p] = relation in (REPEATED, BOTH)
-            traits[3, p] = relation == STOP_PAIR
+                relation = codes.repeated if again else codes.none
+            cells[p] = (j - i - 1) * relations + relation
+            distance[p] = j - i
+            in_sentence[p] = relation in (codes.sentence, codes.both)
+            repeated[p] = relation in (codes.repeated, codes.both)
+            with_stop[p] = relation == codes.stop
             at[j - i, relation] += 1
             if kind[i] == kind[j]:
-                repeats[found, 0], repeats[found, 1] = p, kind[i]
-                found += 1
+                repeats_out[repeats, 0], repeats_out[repeats, 1] = p, kind[i]
+                repeats += 1
             p += 1
     for p in range(cells.size):
-        here, relation = at[traits[0, p]], cells[p] % RELATED
-        words = here[SENTENCE] + here[BOTH] + here[REPEATED] + here[UNRELATED]
-        plain = here[STOP_PAIR] + here[SENTENCE] + here[UNRELATED]
-        of_words = relation in (SENTENCE, BOTH, REPEATED, UNRELATED)
-        chances[0, p] = (here[SENTENCE] + here[BOTH]) / words if of_words else 0.0
-        chances[1, p] = here[STOP_PAIR] / plain if relation in (STOP_PAIR, SENTENCE, UNRELATED) else 0.0
-    return found
+        here, relation = at[distance[p]], cells[p] % relations
+        comparable = here[codes.stop] + here[codes.sentence] + here[codes.none]
+        compared = relation in (codes.stop, codes.sentence, codes.none)
+        stop_chance[p] = here[codes.stop] / comparable if compared else 0.0
+    return repeats
+
+
+class AttentionIn(NamedTuple):
+    """One layer's attention, for B windows of Tq queries and Tk keys."""
+
+    weights: Any  # (B, H, Tq, Tk) float32
+    even: Any  # (B, Tk): what each key would receive if everybody read evenly
+    queries: Any  # (B,): how many tokens read
+    keys: Any  # (B,): how many there are to be read
+    category: Any  # (B, Tk): of the keys
+    counting: Any  # (B, Tk) bool: the keys that count
+
+
+class AttentionSums(NamedTuple):
+    """What `attention_of_heads` adds to, under the names of the variables: one layer of each."""
+
+    attended: Any  # (H, thresholds, categories)
+    attended_text: Any  # the same among the tokens that count
+
+
+class AttentionOut(NamedTuple):
+    """What `attention_of_heads` leaves of the batch."""
+
+    given: Any  # (B, H, categories): the mean weight a token that reads gives to each category
+    high: Any  # (B, H, Tk) bool: high-attention tokens among those that count, at θ
+    passed: Any  # (B, H, Tk) int8: how many thresholds a token that counts passes
 
 
 @compiled
 def attention_of_heads(
-    weights: Any,  # (B, H, Tq, Tk) float32
-    even: Any,  # (B, Tk): what each key would receive if everybody read evenly
-    queries: Any,  # (B,): how many tokens read
-    keys: Any,  # (B,): how many there are to be read
-    category: Any,  # (B, Tk): of the keys
-    counting: Any,  # (B, Tk) bool: the keys that count
-    theta: float,
-    first: int,  # the heads first … last - 1 are done here
-    last: int,
-    given: Any,  # out (B, H, categories): the mean weight a token that reads gives to each category
-    attended: Any,  # sums (H, STEPS, categories): high-attention tokens
-    attended_text: Any,  # the same among the tokens that count
-    high: Any,  # out (B, H, Tk) bool: high-attention tokens among those that count, at θ
-    passed: Any,  # out (B, H, Tk) int8: how many thresholds a token that counts passes
+    read: AttentionIn, sums: AttentionSums, out: AttentionOut, thresholds: Any, theta: float, first: int, last: int
 ) -> bool:
-    """Where the heads look. False where a weight is no finite number."""
+    """Where the heads `first` to `last` - 1 look. False where a weight is not a finite number."""
+    weights, even, queries, keys, category, counting = read
+    given, high, passed = out
+    attended, attended_text = sums
     column = np.empty(weights.shape[3])
-    fine = True
+    finite = True
     for h in range(first, last):
         for b in range(len(queries)):
             size = keys[b]
@@ -108,39 +130,37 @@ def attention_of_heads(
                 most = max(most, column[j])
                 if counting[b, j]:
                     most_text = max(most_text, column[j])
-                fine &= np.isfinite(column[j])
+                finite &= np.isfinite(column[j])
             for j in range(size):
                 received = column[j] / most if most > 0 else 0.0
-                for k in range(STEPS):
-                    if not received > EDGES[k + 1]:
+                for k in range(len(thresholds)):
+                    if not received > thresholds[k]:
                         break
                     attended[h, k, category[b, j]] += 1
                 if not counting[b, j] or most_text <= 0:
                     continue
                 received = received / (most_text / most)
                 high[b, h, j] = received > theta
-                for k in range(STEPS):
-                    if not received > EDGES[k + 1]:
+                for k in range(len(thresholds)):
+                    if not received > thresholds[k]:
                         break
                     attended_text[h, k, category[b, j]] += 1
                     passed[b, h, j] = k + 1
-    return fine
+    return finite
 
 
 @compiled
-def focal_of_layer(
-    chosen: Any,  # (B, H, STEPS): each head's focal token, -1 for none
-    sizes: Any,  # (B,): tokens that count
-    expected: Any,  # (B, H + 1)
-    unique_sum: Any,  # sums (STEPS, H + 1): windows with so many different focal tokens
-    expected_sum: Any,  # sums (STEPS,)
-) -> None:
-    """How many different focal tokens the heads of a layer have, and how many chance would give."""
+def focal_of_layer(chosen: Any, sizes: Any, expected: Any, unique_sum: Any, expected_sum: Any) -> None:
+    """How many different focal tokens the heads of a layer have, and how many chance would give.
+
+    `chosen` (B, H, thresholds) is each head's focal token, -1 for none; `sizes` (B,) the tokens that count;
+    `expected` (B, H + 1). Adds to `unique_sum` (thresholds, H + 1) and `expected_sum` (thresholds,).
+    """
     heads = chosen.shape[1]
     for b in range(len(sizes)):
         if sizes[b] < 2:
             continue
-        for k in range(STEPS):
+        for k in range(chosen.shape[2]):
             unique = drawing = 0
             for h in range(heads):
                 token = chosen[b, h, k]

@@ -53,7 +53,7 @@ def _check_places(folder: Path, out: Path, tokenizer: str | Path | None) -> None
     if not folder.is_dir():
         raise HeadscopeError(f"there is no folder {str(folder)!r}", "give the folder that holds pytorch_model.bin")
     if not (folder / "config.json").is_file():
-        raise HeadscopeError(f"{str(folder)!r} is no model folder: it has no config.json", "give a model's folder")
+        raise HeadscopeError(f"{str(folder)!r} is not a model folder: it has no config.json", "give a model's folder")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise HeadscopeError(f"{str(out)!r} exists already and is not empty", "name a new folder")
     if tokenizer is not None and not Path(tokenizer).is_file():
@@ -104,10 +104,10 @@ def _tensors(file: Path) -> dict[str, Tensor]:
     if isinstance(loaded, dict) and isinstance(loaded.get("state_dict"), dict):
         loaded = loaded["state_dict"]
     if not isinstance(loaded, dict) or not loaded or not all(isinstance(value, Tensor) for value in loaded.values()):
-        raise HeadscopeError(f"{file.name} is no table of tensors by name", "give a transformers checkpoint")
+        raise HeadscopeError(f"{file.name} is not a table of tensors by name", "give a transformers checkpoint")
     strange = next((name for name, tensor in loaded.items() if not _plain(tensor)), None)
     if strange is not None:
-        raise HeadscopeError(f"{strange} in {file.name} is no plain tensor", "give a checkpoint of dense weights")
+        raise HeadscopeError(f"{strange} in {file.name} is not a plain tensor", "give a checkpoint of dense weights")
     # Tied weights share memory in a pickle and may not in safetensors.
     return {str(name): value.detach().contiguous().clone() for name, value in loaded.items()}
 
@@ -124,7 +124,7 @@ def _name_fast_tokenizer(folder: Path) -> None:
     for told in (file, folder / "special_tokens_map.json"):
         found = read_json(told, str(folder)) if told.exists() else {}
         if not isinstance(found, dict):
-            raise HeadscopeError(f"{told.name} is no table of settings", AGAIN)
+            raise HeadscopeError(f"{told.name} is not a table of settings", AGAIN)
         settings |= found
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from headscope.choices import DEFAULT_WINDOW
 from headscope.errors import HeadscopeError
 from headscope.models.check import Report, Stack
+from headscope.shortcuts import ModelShortcuts
 from headscope.windows.template import Template
 
-if TYPE_CHECKING:
-    from headscope.inspection import Inspection
-
-DEFAULT_WINDOW = 128  # the paper's
 UNBOUNDED = 1_000_000  # tokenizers write a huge number where there is no limit
 
 
-class Model:
+class Model(ModelShortcuts):
     """What `headscope.load` returns. `network` and `tokenizer` are the transformers objects."""
 
     def __init__(self, name: str, network: Any, tokenizer: Any, template: Template, report: Report) -> None:
@@ -43,6 +40,11 @@ class Model:
             raise HeadscopeError(f"{self.name!r} has no stack {name!r}", f"it has {', '.join(self.stacks)}")
         return self.stacks[name]
 
+    @property
+    def paired(self) -> bool:
+        """Whether it is an encoder with a decoder beside it."""
+        return "encoder" in self.stacks and len(self.stacks) > 1
+
     @cached_property
     def max_length(self) -> int:
         """The longest window in tokens, special tokens included."""
@@ -58,44 +60,6 @@ class Model:
     def default_window(self) -> int:
         """The window in tokens where none is asked for: 128, or the model's longest where that is shorter."""
         return min(DEFAULT_WINDOW, self.max_length)
-
-    def inspect(
-        self,
-        text: str | Sequence[int],
-        pair: str | None = None,
-        *,
-        stack: str | None = None,
-        start: int = 0,
-        layers: Collection[int] | None = None,
-        maps: bool = True,
-        window: int | None = None,
-        similarity: str = "dot",
-        scale: str = "max",
-        repeated: str = "token",
-        special: bool = False,
-        language: str = "en",
-    ) -> Inspection:
-        """Run one text, or a pair of texts, or given token ids, and keep what every head made of it.
-
-        A text longer than `window` tokens (128 unless said otherwise, or the model's longest where that is shorter) is
-        shown through a window that `start` (in tokens of the text) moves. `stack` picks the encoder, decoder or
-        cross-attention of a model with several. For long windows, `layers` keeps only some layers, and `maps=False`
-        no attention maps: they are made again, a layer at a time, when asked for. The other options are the method's
-        choices: `similarity` "dot" or "cosine", `scale` of levels "max" or "rank", what makes a pair `repeated`,
-        "token" or "word", and whether `special` tokens take part. `language` is for splitting sentences.
-
-        >>> import headscope
-        >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
-        >>> seen
-        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads
-        >>> dict(seen.similarity.sizes)
-        {'layer': 12, 'head': 12, 'i': 14, 'j': 14}
-        """
-        from headscope.inspection import Options, inspect
-
-        window = self.default_window if window is None else window
-        options = Options(window, similarity, scale, repeated, special, language)
-        return inspect(self, text, pair, options, stack=stack, start=start, layers=layers, maps=maps)
 
 
 def _reserved_positions(network: nn.Module, positions: int) -> int:

@@ -48,7 +48,7 @@ def find(name: str | Path | None, revision: str | None = None) -> Source:
     'headscope/bert12'
     >>> find("./no/such/folder")
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: there is no file or folder './no/such/folder'. To put it right: check the path; ...
+    headscope.errors.HeadscopeError: there is no file or folder './no/such/folder'. To fix it: check the path; ...
     """
     if name is None or str(name) == EMBEDDED:
         return Source(EMBEDDED, Path(__file__).parent.parent / "data" / "bert12")
@@ -56,11 +56,11 @@ def find(name: str | Path | None, revision: str | None = None) -> Source:
         path = Path(name).expanduser()
         is_file, is_folder = path.is_file(), path.is_dir()
     except (OSError, RuntimeError, ValueError) as error:  # no such user, a name longer than names may be, a NUL in it
-        raise HeadscopeError(f"{str(name)[:100]!r} is no path and no hub id", EITHER_WAY) from error
+        raise HeadscopeError(f"{str(name)[:100]!r} is neither a path nor a hub id", EITHER_WAY) from error
     if is_file:
         if path.suffix.lower() != ".gguf":
             raise HeadscopeError(
-                f"{str(path)!r} is a file but no GGUF file", "give the model's folder, a .gguf file or a hub id"
+                f"{str(path)!r} is a file but not a GGUF file", "give the model's folder, a .gguf file or a hub id"
             )
         _check_gguf(path)
         return Source(str(name), path.parent, path.name)
@@ -104,7 +104,7 @@ def read_json(file: Path, name: str) -> Any:
 def _check_config(folder: Path, name: str) -> None:
     if not (folder / "config.json").exists():
         raise HeadscopeError(
-            f"{name!r} is no model folder: it has no config.json",
+            f"{name!r} is not a model folder: it has no config.json",
             "give a folder as written by model.save_pretrained(FOLDER), with config.json, weights and tokenizer",
         )
     config = read_json(folder / "config.json", name)
@@ -176,7 +176,7 @@ def _check_safetensors(file: Path) -> None:
         with safe_open(file, framework="np") as opened:
             opened.keys()
     except (SafetensorError, OSError) as error:
-        raise HeadscopeError(f"{file.name} is no whole safetensors file: {error}", AGAIN) from error
+        raise HeadscopeError(f"{file.name} is not a whole safetensors file: {error}", AGAIN) from error
 
 
 def _check_gguf(file: Path) -> None:
@@ -207,7 +207,9 @@ def _from_hub(name: str, revision: str | None) -> Path:
     except RepositoryNotFoundError as error:
         raise HeadscopeError(f"the hub knows no model {name!r}", f"check the spelling; {EITHER_WAY}") from error
     except Exception as error:  # no network, offline mode, nothing in the cache, an answer that makes no sense
-        raise HeadscopeError(f"{name!r} is no folder here and could not be fetched from the hub", EITHER_WAY) from error
+        raise HeadscopeError(
+            f"{name!r} is not a folder here and could not be fetched from the hub", EITHER_WAY
+        ) from error
     found = Path(folder)
     if not next(found.glob("*.safetensors"), None):
         raise HeadscopeError(

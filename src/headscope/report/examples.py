@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
 from headscope.findings.specialists import SPECIALIST
-from headscope.result.rows import HEADS
+from headscope.result.rows import row_paths
 from headscope.windows.text import in_a_line, visible
 
 if TYPE_CHECKING:
     from headscope.figures.style import Picture
     from headscope.models.model import Model
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 # A role, the score of heads by which it is found, and the score of texts by which it is shown.
 ROLES = (
@@ -43,7 +43,7 @@ class Role:
 
 def roles(result: Result, tau: float | None = None) -> list[Role]:
     """A head for each role, where the run kept rows per text and there is a head that stands out."""
-    if not (result.file.parent / HEADS).exists():
+    if row_paths(result) is None:
         return []
     try:
         table = result.specialists(tau=tau)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.errors import HeadscopeError, writing
-from headscope.report.core import draw_all, write_report
-from headscope.result.merge import partial_name
+from headscope.errors import HeadscopeError
+from headscope.files import write_whole
+from headscope.models.load import load
+from headscope.report.writing import draw_all, write_report
+from headscope.runs.analysis import analyze, split_options
 from headscope.texts import open_texts
 
 if TYPE_CHECKING:
     from headscope.findings import Findings
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
-READING = ("text_field", "group_field", "id_field", "split", "format", "limit", "sample")  # options of open_texts
 FLOORS = 3
 FLOOR_TEXTS = 1000
 
@@ -52,12 +53,10 @@ def reproduce(
     Everything goes into the folder `out`; the same call again goes on where it was stopped. `floors` untrained models
     read the first `floor_texts` texts. Other options are those of `analyze`.
     """
-    import headscope
-
     if floors < 0 or floor_texts < 1:
         raise HeadscopeError(f"floors={floors}, floor_texts={floor_texts}", "give whole numbers from 0 and from 1")
-    reading = {name: options.pop(name) for name in READING if name in options}
-    corpus = open_texts(texts, **reading, seed=options.get("seed", 0))
+    reading, others = split_options(options)
+    corpus = open_texts(texts, **reading, seed=others.get("seed", 0))
     if floors and not corpus.again:
         raise HeadscopeError(
             "the texts come from a stream that passes by once, and untrained models read them too",
@@ -67,15 +66,15 @@ def reproduce(
     folder = Path(out)
     how: dict[str, Any] = {"device": device, "dtype": dtype, "revision": revision}
     say("loading the model")
-    trained = headscope.load(model, **how)
+    trained = load(model, **how)
     say("reading the texts")
-    result = headscope.analyze(trained, corpus, out=folder / "run", per_text=True, **options)
+    result = analyze(trained, corpus, out=folder / "run", per_text=True, **others)
     untrained = []
     for seed in range(floors):
         say(f"reading texts with an untrained model ({seed + 1} of {floors})")
-        network = headscope.load(model, **how, random_weights=seed)
-        untrained.append(headscope.analyze(network, corpus.first(floor_texts), out=folder / f"floor-{seed}", **options))
-    say("holding the claims against the numbers")
+        network = load(model, **how, random_weights=seed)
+        untrained.append(analyze(network, corpus.first(floor_texts), out=folder / f"floor-{seed}", **others))
+    say("comparing the claims with the numbers")
     found = result.findings(floors=untrained)
     write_json(folder / "findings.json", found)
     drawn = draw_all(result, findings=found, model=trained, tell=lambda title: say(f"drawing: {title}"))
@@ -90,9 +89,6 @@ def reproduce(
     return Reproduction(result, tuple(untrained), found, tuple(saved), report)
 
 
-def write_json(file: Path, found: Findings) -> None:
+def write_json(file: Path, findings: Findings) -> None:
     """The findings for programs."""
-    with writing(file):
-        partial = partial_name(file)
-        partial.write_text(json.dumps(found.as_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        partial.replace(file)
+    write_whole(file, json.dumps(findings.as_dict(), ensure_ascii=False, indent=1) + "\n")

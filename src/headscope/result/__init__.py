@@ -1,5 +1,5 @@
 """A corpus result: every sum of the method, labelled, on disk as one netCDF file."""
 
-from headscope.result.core import Result
+from headscope.result.result import Result
 
 __all__ = ["Result"]

@@ -7,7 +7,6 @@ does not grow with their number.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
-from headscope.measures.tally import Shape
-from headscope.result import schema
-from headscope.result.shards import Sums
+from headscope.files import ELSEWHERE, written_whole
+from headscope.measures.variables import (
+    DIMENSIONS,
+    FOCAL_TOKENS,
+    Shape,
+    Sums,
+    coordinates,
+    variable,
+)
+from headscope.result.checksum import seal
 
+FILE = "result.nc"
+VERSION = 2  # of the files; a file of another version is refused by name
 ABOUT_SHARDS = ("group", "texts_read", "texts_hash")  # what a shard is, beside its sums
 SQUEEZE = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
@@ -44,13 +52,13 @@ class Shards(Protocol):
         """What the shards hold, in their order."""
 
     def sums(self, number: int, only: str | None = None) -> Sums:
-        """One shard's sums, or one of them, without the mean matrix.
+        """One shard's sums, or one of them, without what is kept for groups alone.
 
         `focal_tokens` comes as its entries: layer, head, token, number of windows.
         """
 
-    def matrices(self, group: str) -> dict[str, NDArray[Any]]:
-        """The sum of S over a group's shards, for each stack that keeps it."""
+    def group_sums(self, group: str) -> Sums:
+        """The sums over a group's shards of what is kept for groups alone: the mean matrix, for one."""
 
 
 def write_result(
@@ -61,6 +69,7 @@ def write_result(
     token_text: Callable[[Iterable[int]], list[str]],
     *,
     groups: Sequence[str] | None = None,
+    remedy: str = ELSEWHERE,
 ) -> None:
     """Merge shards into one netCDF file; with `groups`, only theirs. The first stack is the file's top level."""
     chosen = [
@@ -72,48 +81,41 @@ def write_result(
     infos = [source.infos[number] for source, number in chosen]
     names = list(dict.fromkeys(info.group for info in infos))
     tokens = _tokens(chosen, shapes)
-    partial = partial_name(file)
-    with h5netcdf.File(partial, "w") as out:
-        for key, value in header.items():
-            out.attrs[key] = value if isinstance(value, (str, int, float)) else json.dumps(value)
-        out.attrs["schema"] = schema.VERSION
-        out.attrs["stacks"] = ", ".join(shapes)
-        stacks = {}
-        for place, (stack, shape) in enumerate(shapes.items()):
-            group = out if place == 0 else out.create_group(stack)
-            stacks[stack] = _Stack(group, stack, shape, tokens[stack], token_text, infos)
-        for place, (source, number) in enumerate(chosen):
-            found = source.sums(number)
-            for stack, writer in stacks.items():
-                writer.add(place, found[stack])
-        for group_name in names:
-            summed: dict[str, NDArray[Any]] = {}
-            for source in sources:
-                if any(info.group == group_name for info in source.infos):
-                    for stack, matrix in source.matrices(group_name).items():
-                        summed[stack] = summed[stack] + matrix if stack in summed else matrix
-            for stack, matrix in summed.items():
-                stacks[stack].add_matrix(names.index(group_name), matrix, several=len(names) > 1)
-        for writer in stacks.values():
-            writer.finish(names if len(names) > 1 else [])
-    with partial.open("rb") as written:
-        os.fsync(written.fileno())
-    os.replace(partial, file)
-
-
-def partial_name(file: Path) -> Path:
-    """Where a file is written before it has its name."""
-    return file.with_name(f".{file.name}.partial")
+    with written_whole(file, remedy) as partial:
+        with h5netcdf.File(partial, "w") as out:
+            for key, value in header.items():
+                out.attrs[key] = value if isinstance(value, (str, int, float)) else json.dumps(value)
+            out.attrs["schema"] = VERSION
+            out.attrs["stacks"] = ", ".join(shapes)
+            stacks = {}
+            for place, (stack, shape) in enumerate(shapes.items()):
+                group = out if place == 0 else out.create_group(stack)
+                stacks[stack] = _Stack(group, stack, shape, tokens[stack], token_text, infos)
+            for place, (source, number) in enumerate(chosen):
+                sums = source.sums(number)
+                for stack, writer in stacks.items():
+                    writer.add(place, sums[stack])
+            for place, group_name in enumerate(names):
+                added: Sums = {stack: {} for stack in stacks}
+                for source in sources:
+                    if any(info.group == group_name for info in source.infos):
+                        for stack, group_sums in source.group_sums(group_name).items():
+                            _add(added[stack], group_sums)
+                for stack, writer in stacks.items():
+                    writer.add_group(place, added[stack], alone=len(names) == 1)
+            for writer in stacks.values():
+                writer.finish(names)
+        seal(partial)
 
 
 def _tokens(chosen: Sequence[tuple[Shards, int]], shapes: Mapping[str, Shape]) -> dict[str, NDArray[np.int64]]:
     """The ids that are focal anywhere, for each stack."""
-    found: dict[str, set[int]] = {stack: set() for stack in shapes}
+    ids: dict[str, set[int]] = {stack: set() for stack in shapes}
     for source, number in chosen:
-        entries = source.sums(number, only="focal_tokens")
+        entries = source.sums(number, only=FOCAL_TOKENS)
         for stack in shapes:
-            found[stack].update(np.unique(entries[stack]["focal_tokens"][:, 2]).tolist())
-    return {stack: np.array(sorted(ids), dtype=np.int64) for stack, ids in found.items()}
+            ids[stack].update(np.unique(entries[stack][FOCAL_TOKENS][:, 2]).tolist())
+    return {stack: np.array(sorted(each), dtype=np.int64) for stack, each in ids.items()}
 
 
 class _Stack:
@@ -131,11 +133,11 @@ class _Stack:
         self.group, self.shape, self.tokens = group, shape, tokens
         self.totals: dict[str, NDArray[Any]] = {}
         self.by_shard: dict[str, Any] = {}
-        coordinates = schema.coordinates(shape) | {"token": tokens}
-        group.dimensions = {name: len(values) for name, values in coordinates.items()}
+        values_of = coordinates(shape) | {"token": tokens}
+        group.dimensions = {name: len(values) for name, values in values_of.items()}
         group.attrs["stack"] = stack
-        for name, values in coordinates.items():
-            _write(group, name, (name,), values, schema.COORDINATES[name])
+        for name, values in values_of.items():
+            _write(group, name, (name,), values, DIMENSIONS[name].meaning)
         text = np.array(token_text(tokens.tolist()), dtype=object)
         _write(group, "token_text", ("token",), text, "the token's own form")
         self.shards = group.create_group("shards")
@@ -143,16 +145,14 @@ class _Stack:
         _write(self.shards, "group", ("shard",), np.array([i.group for i in infos], dtype=object), "group of the texts")
         _write(self.shards, "texts_read", ("shard",), np.array([i.texts for i in infos]), "number of texts")
         _write(self.shards, "texts_hash", ("shard",), np.array([i.hash for i in infos], dtype=object), "of the texts")
-        self.matrix: NDArray[Any] | None = None
-        self._groups: Any = None
 
     def add(self, place: int, sums: dict[str, NDArray[Any]]) -> None:
         """Add a shard to the totals and write it down."""
         sums = dict(sums)
-        entries = sums["focal_tokens"]
+        entries = sums[FOCAL_TOKENS]
         dense = np.zeros((len(self.shape.layers), self.shape.heads, len(self.tokens)), dtype=np.int64)
         dense[entries[:, 0], entries[:, 1], np.searchsorted(self.tokens, entries[:, 2])] = entries[:, 3]
-        sums["focal_tokens"] = dense
+        sums[FOCAL_TOKENS] = dense
         for name, values in sums.items():
             self.totals[name] = self.totals[name] + values if name in self.totals else values.copy()
             if name not in self.by_shard:
@@ -162,8 +162,8 @@ class _Stack:
             self.by_shard[name][place] = values
 
     def _make(self, name: str, values: NDArray[Any]) -> Any:
-        about = schema.variable(name)
-        dims = ("shard", *_dims(name, about.dims))
+        about = variable(name)
+        dims = ("shard", *about.dims)
         dtype = np.dtype(np.float64 if values.dtype.kind == "f" else np.uint32 if values.ndim > 2 else np.int64)
         options: dict[str, Any] = {}
         if values.ndim:
@@ -173,39 +173,33 @@ class _Stack:
         made.attrs["description"] = about.meaning
         return made
 
-    def add_matrix(self, place: int, matrix: NDArray[Any], *, several: bool) -> None:
-        """Add one group's sum of S to the total; with several groups, keep it by itself too."""
-        self.matrix = matrix if self.matrix is None else self.matrix + matrix
-        if several:
-            if self._groups is None:
-                self._groups = self.group.create_group("groups")
-            dims = ("layer", "head", "i", "j")
-            made = self._groups.create_variable(
-                f"similarity_sum_{place}", dims, np.float64, chunks=(1, *matrix.shape[1:]), **SQUEEZE
+    def add_group(self, place: int, sums: dict[str, NDArray[Any]], *, alone: bool) -> None:
+        """Add what is kept for groups alone to the totals; where there are several groups, write it down too."""
+        _add(self.totals, sums)
+        if alone or not sums:
+            return
+        inner = self.group.groups.get("groups") or self.group.create_group("groups")
+        for name, values in sums.items():
+            made = inner.create_variable(
+                f"{name}_{place}", variable(name).dims, values.dtype, chunks=(1, *values.shape[1:]), **SQUEEZE
             )
-            made[...] = matrix
+            made[...] = values
 
     def finish(self, groups: Sequence[str]) -> None:
         """Write the totals."""
-        if self.matrix is not None:
-            self.totals["similarity_sum"] = self.matrix
         for name, values in self.totals.items():
-            about = schema.variable(name)
-            dims = about.dims
-            if name == "attention_even":
-                if (values == values[:1]).all():
-                    values = values[0]
-                else:
-                    dims = ("layer", *dims)  # layers that read differently, through windows that slide
+            about = variable(name)
             options = SQUEEZE | {"chunks": (1, *values.shape[1:])} if values.ndim > 2 and values.size else {}
-            _write(self.group, name, dims, values, about.meaning, **options)
-        if self._groups is not None:
-            self._groups.attrs["names"] = json.dumps(list(groups), ensure_ascii=False)
+            _write(self.group, name, about.dims, values, about.meaning, **options)
+        inner = self.group.groups.get("groups")
+        if inner is not None:
+            inner.attrs["names"] = json.dumps(list(groups), ensure_ascii=False)
 
 
-def _dims(name: str, dims: tuple[str, ...]) -> tuple[str, ...]:
-    """In shards the even spread is kept for each layer: some models read differently in some."""
-    return ("layer", *dims) if name == "attention_even" else dims
+def _add(totals: dict[str, NDArray[Any]], sums: Mapping[str, NDArray[Any]]) -> None:
+    """Add sums to those of the same name."""
+    for name, values in sums.items():
+        totals[name] = totals[name] + values if name in totals else values
 
 
 def _write(group: Any, name: str, dims: tuple[str, ...], values: NDArray[Any], meaning: str, **options: Any) -> None:

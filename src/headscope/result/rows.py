@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -11,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headscope.choices import FEW_PAIRS
 from headscope.errors import HeadscopeError
-from headscope.measures.focal import FEW
-from headscope.result.merge import partial_name
+from headscope.files import ELSEWHERE, written_whole
+from headscope.measures.columns import COLUMNS, SCORES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 HEADS, TEXTS = "heads.parquet", "texts.parquet"
-SCORES = ("stop_focus", "end_focus", "high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
-OF_PAIRS = ("distance", "sentence_share", "repetition_share", "focal_share")  # say little where high pairs are few
 
 
 def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: bool) -> pd.DataFrame:
@@ -36,8 +34,13 @@ def examples_of_layer(
     """The same for several heads of a layer and several scores, from one reading of the tables."""
     for head, score in product(heads, scores):
         _check(result, layer, head, score, k)
-    paths = [result.file.parent / name for name in (HEADS, TEXTS)]
-    if not all(path.exists() for path in paths):
+    paths = row_paths(result)
+    if paths is None and result.selected:
+        raise HeadscopeError(
+            "the rows per text are kept with the whole run, not with a part or a sum of runs",
+            "ask the result of the run itself: Result.open(RUN).examples(…)",
+        )
+    if paths is None:
         raise HeadscopeError("the run kept no rows per text", "run the analysis with --per-text")
     import pyarrow.dataset as ds
 
@@ -47,18 +50,18 @@ def examples_of_layer(
     best = {}
     for head, own in table.groupby("head"):
         for score in scores:
-            told = own[own["high_pairs"] >= FEW] if score in OF_PAIRS else own
-            told = told[told[score].notna()]
-            best[int(head), score] = told.sort_values(score, ascending=lowest, kind="stable").head(k)
+            telling = own[own["high_pairs"] >= FEW_PAIRS] if COLUMNS[score].of_pairs else own
+            telling = telling[telling[score].notna()]
+            best[int(head), score] = telling.sort_values(score, ascending=lowest, kind="stable").head(k)
     numbers = sorted({int(number) for rows in best.values() for number in rows["text"]})
     texts = ds.dataset(paths[1]).to_table(filter=field("text").isin(numbers)).to_pandas()
-    found = {}
+    frames = {}
     for head, score in product(heads, scores):
         rows = best.get((head, score), table.head(0))
         columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window", "content"])
         merged = rows.merge(texts, on="text", how="left", validate="one_to_one")
-        found[head, score] = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
-    return found
+        frames[head, score] = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
+    return frames
 
 
 def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
@@ -74,29 +77,31 @@ def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
         )
 
 
-def join_tables(parts: list[Path], target: Path) -> None:
+def row_paths(result: Result) -> tuple[Path, Path] | None:
+    """The files of the rows per text, of heads and of texts; None where there are none beside the result."""
+    heads, texts = (result.file.parent / name for name in (HEADS, TEXTS))
+    return (heads, texts) if heads.exists() and texts.exists() else None
+
+
+def join_tables(parts: list[Path], target: Path, *, remedy: str = ELSEWHERE) -> None:
     """Put the shards' tables one after the other into one file, a shard at a time."""
     import pyarrow.parquet as pq
 
-    partial = partial_name(target)
     writer: Any = None
     begin = 0
-    try:
-        for part in parts:
-            table = pq.read_table(part)
-            texts = table.column("text").to_numpy()
-            shifted = texts + begin
-            begin += int(texts.max(initial=-1)) + 1
-            table = table.set_column(table.schema.get_field_index("text"), "text", _numbers(shifted))
-            writer = writer or pq.ParquetWriter(partial, table.schema, compression="zstd")
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is not None:
-        with partial.open("rb") as written:
-            os.fsync(written.fileno())
-        partial.replace(target)
+    with written_whole(target, remedy) as partial:
+        try:
+            for part in parts:
+                table = pq.read_table(part)
+                texts = table.column("text").to_numpy()
+                shifted = texts + begin
+                begin += int(texts.max(initial=-1)) + 1
+                table = table.set_column(table.schema.get_field_index("text"), "text", _numbers(shifted))
+                writer = writer or pq.ParquetWriter(partial, table.schema, compression="zstd")
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
 
 
 def _numbers(values: Any) -> pa.Array:

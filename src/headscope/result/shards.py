@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-Sums = dict[str, dict[str, NDArray[Any]]]  # by stack and variable
+from headscope.measures.variables import MATRIX, Sums
+
 SMALL = 4096  # numbers; less is not worth compressing
 
 
@@ -26,7 +27,7 @@ def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
         for stack, variables in sums.items():
             group = file.create_group(stack)
             for name, values in variables.items():
-                if name == "similarity_sum":
+                if name == MATRIX:
                     i, j = np.triu_indices(values.shape[-1], 1)
                     group.create_dataset(name, data=values[..., i, j]).attrs["size"] = values.shape[-1]
                     continue
@@ -36,25 +37,25 @@ def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
     return held.getvalue()
 
 
-def unpack(data: bytes, only: str | None = None, without: tuple[str, ...] = ()) -> Sums:
-    """The sums of a shard's file; of `only` one variable, or `without` some."""
-    found: Sums = {}
+def unpack(data: bytes, wanted: Callable[[str], bool] = lambda name: True) -> Sums:
+    """The sums of a shard's file, or only those of the wanted names."""
+    sums: Sums = {}
     with h5py.File(io.BytesIO(data), "r") as file:
         for stack, group in file.items():
-            found[stack] = {}
+            sums[stack] = {}
             for name, stored in group.items():
-                if (only is not None and name != only) or name in without:
+                if not wanted(name):
                     continue
                 values = stored[()]
-                if name == "similarity_sum":
+                if name == MATRIX:
                     size = int(stored.attrs["size"])
                     whole = np.zeros((*values.shape[:-1], size, size))
                     whole[..., *np.triu_indices(size, 1)] = values
-                    found[stack][name] = whole
+                    sums[stack][name] = whole
                 else:
                     array = np.asarray(values)
-                    found[stack][name] = array if array.dtype.kind == "f" else array.astype(np.int64)
-    return found
+                    sums[stack][name] = array if array.dtype.kind == "f" else array.astype(np.int64)
+    return sums
 
 
 def smallest(values: NDArray[Any]) -> NDArray[Any]:

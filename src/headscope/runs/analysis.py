@@ -5,21 +5,26 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
+from headscope.choices import RunChoices
 from headscope.errors import HeadscopeError
-from headscope.measures.described import Labels
-from headscope.result.core import FILE, Result
+from headscope.measures.batch_index import Labels
+from headscope.models.load import load
+from headscope.models.model import Model
+from headscope.result.merge import FILE
+from headscope.result.result import Result
 from headscope.runs.folder import RunFolder
 from headscope.runs.progress import Progress, choose
-from headscope.runs.run import Run, check_bad
+from headscope.runs.run import Asked, Run, check_bad
 from headscope.runs.settings import make_settings
-from headscope.texts import Corpus, Survey, open_texts
-
-if TYPE_CHECKING:
-    from headscope.models.model import Model
+from headscope.texts import Corpus, ReadingOptions, Survey, open_texts
 
 MOST_ASKED = 65_536  # texts of a shard whose size the caller names
+
+
+class AnalyzeOptions(RunChoices, ReadingOptions, total=False):
+    """What `analyze` takes by name beside its own arguments: choices of the method, and how texts are read."""
 
 
 def analyze(
@@ -27,74 +32,60 @@ def analyze(
     texts: Any,
     *,
     out: str | Path | None = None,
-    window: int | None = None,
-    windows: str = "first",
-    similarity: str = "dot",
-    scale: str = "max",
-    repeated: str = "token",
-    special: bool = False,
-    language: str = "en",
-    tau: float = 0.5,
-    theta: float = 0.3,
     layers: Collection[int] | None = None,
     relations: Mapping[str, Labels] | None = None,
-    text_field: str = "text",
-    group_field: str | None = None,
-    id_field: str = "id",
-    split: str = "line",
-    format: str | None = None,
-    limit: int | None = None,
-    sample: int | None = None,
-    seed: int = 0,
     shard_size: int | None = None,
     batch_size: int | None = None,
     threads: int | None = None,
     per_text: bool = False,
     strict: bool = False,
     progress: bool | Progress = True,
+    **options: Unpack[AnalyzeOptions],
 ) -> Result:
     """Run every text through the model and add up what its heads do, under the names of docs/method.md.
 
     `texts` is a path (a file, a folder, a pattern, "-" for standard input, "hf:NAME" for a data set) or any iterable
     of strings, (id, text, group) or mappings. With `out` the work goes into that folder: the same call again goes on
-    where it was stopped. `windows` tells what to do with texts longer than `window` tokens: "first", "all", "random".
-    `relations` maps names to functions from a window to a list of labels, one for each token: pairs with equal labels
-    are counted in a variable of their own. `per_text` also keeps a row per text, layer and head.
+    where it was stopped. `relations` maps names to functions from a window to a list of labels, one for each token:
+    pairs with equal labels are counted in a variable of their own. `per_text` also keeps a row per text, layer and
+    head. The number of `threads` changes no number. The other options are the method's choices (`headscope.choices`)
+    and how texts are read (`headscope.texts.ReadingOptions`).
 
     >>> import headscope
     >>> result = headscope.analyze(None, ["It rains. It pours.", "The cat saw the dog. The dog ran."], progress=False)
     >>> int(result.dataset.texts), int(result.dataset.pairs.sel(layer=0, head=0).sum())
     (2, 73)
     """
-    from headscope.models.load import load
-    from headscope.models.model import Model
-
     if not isinstance(model, Model):
         model = load(model)
     relations = dict(relations or {})
-    settings = make_settings(
-        model, window=window, windows=windows, similarity=similarity, scale=scale, repeated=repeated, special=special,
-        language=language, tau=tau, theta=theta, layers=layers, seed=seed, relations=relations,
-    )  # fmt: skip
-    check_numbers(shard_size=shard_size, batch_size=batch_size, threads=threads)
-    corpus = open_texts(
-        texts, text_field=text_field, group_field=group_field, id_field=id_field, split=split, format=format,
-        limit=limit, sample=sample, seed=seed,
-    )  # fmt: skip
+    reading, choices = split_options(options)
+    settings = make_settings(model, choices, layers=layers, relations=relations)
+    asked = checked_sizes(Asked(shard_size, batch_size, threads, per_text))
+    corpus = open_texts(texts, **reading, seed=settings.choices.seed)
     shown = choose(progress)
     try:
         survey = checked_survey(corpus, strict, shown)
         temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
         folder = RunFolder(temporary.name if temporary is not None else str(out))
         try:
-            run = Run(model, settings, relations, corpus, survey, folder, shown, strict)
-            run.prepare(shard_size, batch_size, threads, per_text)
-            run.go()
+            Run(model, settings, relations, corpus, survey, folder, shown, strict, asked).go()
         finally:
             folder.close()
     finally:
         shown.finish()
     return Result(folder.path / FILE, keep=temporary)  # a temporary folder goes away with the last who keeps it
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoices]:
+    """Options of how texts are read, and all the others.
+
+    >>> split_options({"limit": 5, "tau": 0.6})
+    ({'limit': 5}, {'tau': 0.6})
+    """
+    reading = {name: value for name, value in options.items() if name in ReadingOptions.__annotations__}
+    choices = {name: value for name, value in options.items() if name not in reading}
+    return reading, choices  # type: ignore[return-value]
 
 
 def checked_survey(corpus: Corpus, strict: bool, shown: Progress) -> Survey:
@@ -105,10 +96,12 @@ def checked_survey(corpus: Corpus, strict: bool, shown: Progress) -> Survey:
     return survey
 
 
-def check_numbers(**numbers: int | None) -> None:
+def checked_sizes(asked: Asked) -> Asked:
     """Sizes are whole numbers from 1, and shards have a limit."""
-    for name, number in numbers.items():
+    for name in ("shard_size", "batch_size", "threads"):
+        number = getattr(asked, name)
         if number is not None and (not isinstance(number, int) or number < 1):
             raise HeadscopeError(f"{name}={number}", "give a whole number from 1")
-    if (numbers["shard_size"] or 1) > MOST_ASKED:
-        raise HeadscopeError(f"shard_size={numbers['shard_size']}", f"a shard has {MOST_ASKED:,} texts at most")
+    if (asked.shard_size or 1) > MOST_ASKED:
+        raise HeadscopeError(f"shard_size={asked.shard_size}", f"a shard has {MOST_ASKED:,} texts at most")
+    return asked

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from headscope.runs.settings import LARGEST_SHARD, SHARDS, default_shard_size
+from headscope.runs.plan import LARGEST_SHARD, SHARDS, default_shard_size
 from headscope.texts import Bad, BadRecords, Record
 from headscope.texts.corpus import check_groups, hash_of
 

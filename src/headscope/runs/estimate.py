@@ -11,18 +11,22 @@ import psutil
 import torch
 
 from headscope.errors import HeadscopeError
+from headscope.measures.variables import MATRIX
+from headscope.models.reading import OutOfMemory
 from headscope.result.shards import pack
-from headscope.runs.plan import LOOKED_AT, lanes_and_threads, measured_batch, peak_memory
-from headscope.runs.settings import Settings, default_shard_size
-from headscope.runs.tables import tables
-from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
+from headscope.runs.capacity import LOOKED_AT, measured_capacity, peak_memory, threads_for
+from headscope.runs.plan import default_shard_size
+from headscope.runs.row_files import row_files
+from headscope.runs.run import Asked
+from headscope.runs.settings import Settings
+from headscope.runs.worker import Worker
 from headscope.texts import Corpus, Record, Survey
 
-MEASURED = 4  # batches for each lane
+MEASURED = 4  # batches for each thread
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunCost:
     """What a run would take. Texts, time and disk are unknown (None) for a stream that passes by only once."""
 
     texts: int | None
@@ -30,7 +34,7 @@ class Estimate:
     shards: int | None
     shard_size: int
     batch: int
-    lanes: int
+    side_by_side: int  # batches at once
     texts_per_second: float
     seconds: float | None
     memory: int  # bytes
@@ -45,47 +49,42 @@ def estimate(
     relations: Any,
     corpus: Corpus,
     survey: Survey,
-    *,
-    shard_size: int | None = None,
-    batch_size: int | None = None,
-    threads: int | None = None,
-    per_text: bool = False,
-) -> Estimate:
+    asked: Asked,
+) -> RunCost:
     """Run a few batches and scale up."""
-    shapes = stack_shapes(model, settings)
-    lanes, each = lanes_and_threads(shapes, model.network.device.type, threads or torch.get_num_threads())
+    cores, device = asked.threads or torch.get_num_threads(), model.network.device.type
     first = list(islice((record for record in corpus.records() if isinstance(record, Record)), 256))
     if not first:
         raise HeadscopeError(f"there are no texts in {corpus.name}", "check the input")
-    batch = batch_size or measured_batch(model, settings, relations, lanes, first[:LOOKED_AT])
+    capacity = measured_capacity(model, settings, relations, first[:LOOKED_AT], asked.batch_size)
+    threads, batch = threads_for(device, cores, capacity.side_by_side), capacity.batch
     before = torch.get_num_threads()
     try:
-        with Worker(model, settings, relations, lanes=lanes, threads=each, per_text=per_text) as worker:
-            worker.shard(first[: batch * lanes], batch)  # warm: compiled, buffers made
-            taken = first[: batch * lanes * MEASURED]
+        with Worker(model, settings, relations, threads=threads, per_text=asked.per_text) as worker:
+            worker.shard(first[: batch * threads.reading], batch)  # warm: compiled, buffers made
+            taken = first[: batch * threads.reading * MEASURED]
             began = time.perf_counter()
-            outcome = worker.shard(taken, batch)
+            computed = worker.shard(taken, batch)
             passed = time.perf_counter() - began
-    except OutOfMemoryError as error:
+    except OutOfMemory as error:
         raise HeadscopeError(f"a batch of {batch} windows does not fit into memory", "name a smaller one") from error
     finally:
         torch.set_num_threads(before)
-    size = shard_size or default_shard_size(survey.texts if survey.known else len(first))
+    size = asked.shard_size or default_shard_size(survey.texts if survey.known else len(first))
     rate = len(taken) / passed
     texts = survey.texts if survey.known else None
     shards = survey.shards(size)
     disk = working = None
     if texts is not None and shards is not None:
-        sums = {name: tally.variables() for name, tally in outcome.tallies.items()}
-        matrix = sum(
-            len(pack({s: {"similarity_sum": v["similarity_sum"]}})) for s, v in sums.items() if "similarity_sum" in v
-        )
+        sums = computed.sums
+        matrix = sum(len(pack({stack: {MATRIX: each[MATRIX]}})) for stack, each in sums.items() if MATRIX in each)
         # A table of counts fills up with the texts that are counted in it, ever more slowly.
         counts = (len(pack(sums)) - matrix) * (size / len(taken)) ** 0.4
-        rows = sum(len(t) for t in tables(outcome, model.tokenizer).values()) / len(taken) * texts if per_text else 0
+        files = row_files(computed, model.tokenizer).values() if asked.per_text else ()
+        rows = sum(map(len, files)) / len(taken) * texts
         working = int(shards * (matrix + counts) + rows)
         disk = int(shards * counts + 2 * matrix + rows)
-    return Estimate(
-        texts, survey.bad, shards, size, batch, lanes, rate, None if texts is None else texts / rate, peak_memory(),
-        psutil.virtual_memory().available, disk, working,
+    return RunCost(
+        texts, survey.bad, shards, size, batch, threads.reading, rate, None if texts is None else texts / rate,
+        peak_memory(), psutil.virtual_memory().available, disk, working,
     )  # fmt: skip

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headscope.version import __version__
+
 if TYPE_CHECKING:
     from headscope.models.model import Model
 
@@ -48,9 +50,7 @@ def model_fingerprint(model: Model) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The versions of what the numbers depend on."""
-    import headscope
-
-    known = {"python": platform.python_version(), "headscope": headscope.__version__}
+    known = {"python": platform.python_version(), "headscope": __version__}
     return known | {name: metadata.version(name) for name in PACKAGES}
 
 

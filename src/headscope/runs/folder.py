@@ -13,22 +13,21 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 from filelock import FileLock, Timeout
-from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError, brief
-from headscope.result.merge import ShardInfo, partial_name
-from headscope.result.schema import ONLY_TOTAL
-from headscope.result.shards import Sums, unpack
-from headscope.runs.settings import Plan
+from headscope.files import cannot, partial_name, sha256_of, writable, write_whole
+from headscope.measures.variables import Sums, variable
+from headscope.result.merge import ShardInfo
+from headscope.result.shards import unpack
+from headscope.runs.plan import Plan
 
 SETTINGS, LOCK, SHARDS = "run.json", ".lock", "shards"
+KEPT = "make room or check the permissions; every finished shard is kept, and the same command goes on from there"
 
 
 class RunFolder:
@@ -41,12 +40,11 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock = FileLock(str(self.path / LOCK))
-            with guarded(self.path, "be locked"):
-                self._acquire()
+            self._acquire()
         except (FileExistsError, NotADirectoryError) as error:
-            raise HeadscopeError(f"{str(self.path)!r} is no folder", "name a folder for the run") from error
+            raise HeadscopeError(f"{str(self.path)!r} is not a folder", "name a folder for the run") from error
         except OSError as error:
-            raise _cannot(self.path, "be used for a run", error) from error
+            raise cannot(self.path, "be used for a run", error, KEPT) from error
 
     def _acquire(self) -> None:
         owner = self.path / f"{LOCK}.json"
@@ -58,8 +56,8 @@ class RunFolder:
             ) from error
         if owner.exists():
             self.stale = _owner(owner)  # the lock itself ends with its process, so this one is dead
-        told = {"pid": os.getpid(), "host": platform.node(), "since": psutil.Process().create_time()}
-        write_file(owner, json.dumps(told).encode())
+        this = {"pid": os.getpid(), "host": platform.node(), "since": psutil.Process().create_time()}
+        write_whole(owner, json.dumps(this), KEPT)
 
     def close(self) -> None:
         """Give the folder back."""
@@ -81,17 +79,17 @@ class RunFolder:
                 )
             return None
         try:
-            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            _check_told(found)
+            manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            _check_manifest(manifest)
         except (ValueError, OSError) as error:
             raise HeadscopeError(
-                f"{str(file)!r} cannot be read: {brief(error)}", "remove the folder and begin again"
+                f"{str(file)!r} cannot be read: {brief(error)}", "remove the folder and start again"
             ) from error
-        return found
+        return manifest
 
-    def write(self, told: Mapping[str, Any]) -> None:
+    def write(self, manifest: Mapping[str, Any]) -> None:
         """Write down what the run was asked for."""
-        write_file(self.path / SETTINGS, json.dumps(told, indent=1).encode())
+        write_whole(self.path / SETTINGS, json.dumps(manifest, indent=1), KEPT)
 
     # ------------------------------------------------------------------ shards
 
@@ -100,11 +98,11 @@ class RunFolder:
         self.shards.mkdir(exist_ok=True)
         hashes = {}
         for name, content in {"h5": data, **tables}.items():
-            write_file(self._file(number, name), content)
+            write_whole(self._file(number, name), content, KEPT)
             hashes[name] = hashlib.sha256(content).hexdigest()
-        told = json.dumps({**about, "files": hashes})
-        own = hashlib.sha256(told.encode()).hexdigest()
-        write_file(self._file(number, "json"), json.dumps({"about": told, "hash": own}).encode())
+        text = json.dumps({**about, "files": hashes})
+        own = hashlib.sha256(text.encode()).hexdigest()
+        write_whole(self._file(number, "json"), json.dumps({"about": text, "hash": own}), KEPT)
 
     def done(self, number: int) -> dict[str, Any] | None:
         """What is known of a finished shard; None where it is missing or damaged."""
@@ -114,7 +112,7 @@ class RunFolder:
                 return None
             about: dict[str, Any] = json.loads(stored["about"])
             for name, hash_ in about["files"].items():
-                if hash_of_file(self._file(number, name)) != hash_:
+                if sha256_of(self._file(number, name)) != hash_:
                     return None
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return None
@@ -149,16 +147,16 @@ class RunFolder:
             shutil.rmtree(self.shards)
 
 
-def _check_told(found: Any) -> None:
+def _check_manifest(manifest: Any) -> None:
     """Whether what run.json holds is what was once written to it."""
-    if not isinstance(found, dict):
+    if not isinstance(manifest, dict):
         raise ValueError("it holds no settings")
     for name, kind in (("schema", int), ("settings", dict), ("model", dict), ("texts", dict), ("plan", dict),
                        ("versions", dict), ("finished", bool)):  # fmt: skip
-        if not isinstance(found.get(name), kind):
+        if not isinstance(manifest.get(name), kind):
             raise ValueError(f"{name} is missing or of the wrong kind")
     try:
-        plan = Plan(**found["plan"])
+        plan = Plan(**manifest["plan"])
         plan.batch(0)
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError("its plan makes no sense") from error
@@ -172,90 +170,46 @@ class FolderShards:
         self.infos: list[ShardInfo] = [ShardInfo(about["group"], about["texts"], about["hash"]) for about in abouts]
 
     def sums(self, number: int, only: str | None = None) -> Sums:
-        """One shard's sums without the mean matrix."""
-        return unpack(self.folder.data(number), only=only, without=ONLY_TOTAL)
+        """One shard's sums without what is kept for groups alone."""
 
-    def matrices(self, group: str) -> dict[str, NDArray[Any]]:
-        """The sum of S over a group's shards, in their order."""
-        found: dict[str, NDArray[np.float64]] = {}
+        def wanted(name: str) -> bool:
+            return variable(name).kept == "block" if only is None else name == only
+
+        return unpack(self.folder.data(number), wanted)
+
+    def group_sums(self, group: str) -> Sums:
+        """The sums over a group's shards, in their order, of what is kept for groups alone."""
+        total: Sums = {}
         for number, info in enumerate(self.infos):
-            if info.group == group:
-                for stack, sums in unpack(self.folder.data(number), only="similarity_sum").items():
-                    if "similarity_sum" in sums:
-                        matrix = sums["similarity_sum"]
-                        found[stack] = found[stack] + matrix if stack in found else matrix
-        return found
-
-
-def write_file(file: Path, content: bytes) -> None:
-    """Write beside the target, flush to the disk, rename: a file with that name is always whole."""
-    partial = partial_name(file)
-    with guarded(file, "be written"):
-        with partial.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(partial, file)
-        flush_folder(file.parent)
+            if info.group != group:
+                continue
+            for stack, sums in unpack(self.folder.data(number), lambda name: variable(name).kept == "group").items():
+                own = total.setdefault(stack, {})
+                for name, values in sums.items():
+                    own[name] = own[name] + values if name in own else values
+        return total
 
 
 def reserve(file: Path, size: int) -> None:
     """Find out that a file will fit before it is written: HDF5 does not survive a disk that fills up under it."""
     partial = partial_name(file)
-    handle = os.open(partial, os.O_CREAT | os.O_WRONLY)
-    try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(handle, 0, size)
-        elif shutil.disk_usage(file.parent).free < size:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    finally:
-        os.close(handle)
-        partial.unlink()
-
-
-def flush_folder(folder: Path) -> None:
-    """Make a rename last: it is an entry of the folder, which has to reach the disk too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-class guarded:  # noqa: N801 - reads as an adjective: `with guarded(file, "be written")`
-    """Turns an error of the file system into a sentence: which file, what is wrong, what to do."""
-
-    def __init__(self, file: Path, what: str) -> None:
-        self.file, self.what = file, what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # HDF5 tells of a full disk in a RuntimeError, too, when it closes a file.
-        if isinstance(error, (OSError, RuntimeError)):
-            with suppress(OSError):
-                partial_name(self.file).unlink()  # it takes the room that is missing
-            raise _cannot(self.file, self.what, error) from error
-
-
-def _cannot(file: Path, what: str, error: OSError | RuntimeError) -> HeadscopeError:
-    said = getattr(error, "strerror", None) or brief(error)
-    return HeadscopeError(
-        f"{str(file)!r} cannot {what}: {said}",
-        "make room or check the permissions; every finished shard is kept, and the same command goes on from there",
-    )
-
-
-def hash_of_file(file: Path) -> str:
-    """A hash of a file's content."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with writable(file, KEPT):
+        try:
+            handle = os.open(partial, os.O_CREAT | os.O_WRONLY)
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(handle, 0, size)
+                elif shutil.disk_usage(file.parent).free < size:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(handle)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def _owner(file: Path) -> str:
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        return f"process {int(told['pid'])} on {told['host']}"
+        owner = json.loads(file.read_text(encoding="utf-8"))
+        return f"process {int(owner['pid'])} on {owner['host']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "unknown process"

@@ -7,34 +7,46 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import chain
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headscope.choices import differences
 from headscope.errors import HeadscopeError
-from headscope.measures.described import Labels
-from headscope.measures.tally import LONGEST_SUMMED, Shape
-from headscope.result.core import FILE
-from headscope.result.merge import write_result
+from headscope.files import sha256_of
+from headscope.measures.batch_index import Labels
+from headscope.measures.variables import MATRIX, Shape, variable
+from headscope.models.reading import OutOfMemory
+from headscope.result.merge import FILE, VERSION, write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
-from headscope.result.schema import VERSION
 from headscope.result.shards import pack
+from headscope.runs.capacity import LOOKED_AT, measured_capacity, threads_for
 from headscope.runs.deal import Shard, deal, hold, peek
 from headscope.runs.fingerprint import model_fingerprint, versions
-from headscope.runs.folder import FolderShards, RunFolder, guarded, hash_of_file, reserve
-from headscope.runs.plan import LOOKED_AT, lanes_and_threads, measured_batch
+from headscope.runs.folder import KEPT, FolderShards, RunFolder, reserve
+from headscope.runs.plan import Plan, default_batch, default_shard_size
 from headscope.runs.progress import Progress
-from headscope.runs.settings import Plan, Settings, default_shard_size, differences
-from headscope.runs.tables import tables
-from headscope.runs.worker import OutOfMemoryError, Worker, stack_shapes
+from headscope.runs.row_files import row_files
+from headscope.runs.settings import Settings
+from headscope.runs.worker import ShardResult, Threads, Worker
 from headscope.texts import BadRecords, Corpus, Survey
 from headscope.texts.records import NAMED
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the caller wants the work cut up; None leaves it to headscope."""
+
+    shard_size: int | None = None
+    batch_size: int | None = None
+    threads: int | None = None
+    per_text: bool = False
 
 
 class Run:
@@ -48,21 +60,21 @@ class Run:
         corpus: Corpus,
         survey: Survey,
         folder: RunFolder,
-        shown: Progress,
+        progress: Progress,
         strict: bool,
+        asked: Asked,
     ) -> None:
-        self.model, self.settings, self.relations = model, settings, relations
-        self.corpus, self.survey, self.folder, self.shown, self.strict = corpus, survey, folder, shown, strict
+        self.model, self.settings, self.relations, self.asked = model, settings, relations, asked
+        self.corpus, self.survey, self.folder, self.progress, self.strict = corpus, survey, folder, progress, strict
         self.records = corpus.records()
         self.bad = BadRecords()
-        self.plan = Plan(1, 1, 1, "cpu", [])
-        self.told: dict[str, Any] = {}
+        self.plan, self.manifest = self._prepared()
 
     # ------------------------------------------------------------------ before
 
-    def prepare(self, shard_size: int | None, batch_size: int | None, threads: int | None, per_text: bool) -> None:
+    def _prepared(self) -> tuple[Plan, dict[str, Any]]:
         """Settle everything that is to stay the same, or find it settled by the run that is gone on with."""
-        suited = default_shard_size(self.survey.texts)
+        suited, asked = default_shard_size(self.survey.texts), self.asked
         if not self.survey.known:
             self.records, suited = peek(self.records, self.bad)
         wanted = {
@@ -81,81 +93,85 @@ class Run:
         before = self.folder.read()
         device = self.model.network.device.type
         if before is None:
-            shapes = stack_shapes(self.model, self.settings)
-            cores = threads or torch.get_num_threads()
-            lanes, each = lanes_and_threads(shapes, device, cores)
-            self.plan = Plan(shard_size or suited, lanes, each, device, [], per_text, cores)
-            self.plan.batches = [[0, batch_size or self._measure(lanes)]]
-            self.told = wanted | {"plan": asdict(self.plan), "versions": versions(), "finished": False}
-            self.folder.write(self.told)
-            return
-        self._check_same(before, wanted, shard_size, batch_size, threads, per_text, device)
-        self.plan = Plan(**before["plan"])
-        self.told = before
+            batch = asked.batch_size or default_batch(device, self.settings.choices.window)
+            plan = Plan(asked.shard_size or suited, device, [[0, batch]], asked.per_text)
+            manifest = wanted | {"plan": asdict(plan), "versions": versions(), "finished": False}
+            self.folder.write(manifest)
+            return plan, manifest
+        self._check_same(before, wanted, device)
         now = versions()
         if before["versions"] != now:
             changed = "; ".join(differences(before["versions"], now))
-            self.shown.say(f"note: the run was begun with other versions ({changed}); last digits may differ")
+            self.progress.say(f"note: the run was started with other versions ({changed}); last digits may differ")
         if self.folder.stale and not before["finished"]:
-            self.shown.say(f"the last attempt ({self.folder.stale}) ended before the run was finished; going on")
+            self.progress.say(f"the last attempt ({self.folder.stale}) ended before the run was finished; going on")
+        return Plan(**before["plan"]), before
 
-    def _check_same(
-        self,
-        before: Mapping[str, Any],
-        wanted: Mapping[str, Any],
-        shard_size: int | None,
-        batch_size: int | None,
-        threads: int | None,
-        per_text: bool,
-        device: str,
-    ) -> None:
+    def _check_same(self, before: Mapping[str, Any], wanted: Mapping[str, Any], device: str) -> None:
+        """A run is gone on with only where everything that decides its numbers is as it was."""
         if before.get("schema") != VERSION:
             raise HeadscopeError(
                 f"the run in {str(self.folder.path)!r} is of schema {before.get('schema')}, ours is {VERSION}",
-                "begin again in another folder",
+                "start again in another folder",
             )
-        was, now = ({key: dict(told[key]) for key in ("settings", "model", "texts")} for told in (before, wanted))
-        for told in (was, now):
-            told["model"].pop("name", None)  # a folder may have been moved
-            told["texts"].pop("name", None)
-        plan = Plan(**before["plan"])
+        was, now = ({key: dict(each[key]) for key in ("settings", "model", "texts")} for each in (before, wanted))
+        for each in (was, now):
+            each["model"].pop("name", None)  # a folder may have been moved
+            each["texts"].pop("name", None)
+        plan, asked = Plan(**before["plan"]), self.asked
         was["plan"] = {"per_text": plan.per_text, "device": plan.device}
-        now["plan"] = {"per_text": per_text, "device": device}
-        asked = {
-            "shard_size": (shard_size, plan.shard_size),
-            "batch_size": (batch_size, plan.batches[0][1]),
-            "threads": (threads, plan.cores),
+        now["plan"] = {"per_text": asked.per_text, "device": device}
+        sizes = {
+            "shard_size": (asked.shard_size, plan.shard_size),
+            "batch_size": (asked.batch_size, plan.batches[0][1]),
         }
-        for name, (number, kept) in asked.items():
+        for name, (number, kept) in sizes.items():
             if number is not None:
                 was["plan"][name], now["plan"][name] = kept, number
-        found = differences(was, now)
-        if found:
+        changed = differences(was, now)
+        if changed:
             raise HeadscopeError(
-                f"the run in {str(self.folder.path)!r} was begun otherwise (before, and now): {'; '.join(found)}",
+                f"the run in {str(self.folder.path)!r} was started with other settings (then, and now): "
+                f"{'; '.join(changed)}",
                 "repeat the first command to go on with it, or name another folder",
             )
 
-    def _measure(self, lanes: int) -> int:
-        """The batch size, from the first texts."""
-        kept = hold(self.records, self.bad, LOOKED_AT)
-        self.records = chain(kept, self.records)
-        return measured_batch(self.model, self.settings, self.relations, lanes, kept) if kept else 1
+    def _threads(self) -> Threads:
+        """How to use the cores. Where the batch size is headscope's own choice, memory is looked at first."""
+        device, cores = self.model.network.device.type, self.asked.threads or torch.get_num_threads()
+        if self.asked.batch_size is not None:
+            return threads_for(device, cores, cores)
+        first = hold(self.records, self.bad, LOOKED_AT)
+        self.records = chain(first, self.records)
+        if not first:
+            return Threads()
+        capacity = measured_capacity(self.model, self.settings, self.relations, first, None)
+        if capacity.batch < self.plan.batches[0][1] and not self.folder.numbers():
+            self._use_batches([[0, capacity.batch]], f"memory is short: {capacity.batch} windows in a batch")
+        return threads_for(device, cores, capacity.side_by_side)
+
+    def _use_batches(self, batches: list[list[int]], why: str) -> None:
+        """Other batch sizes than planned, noted down before they are used."""
+        self.plan.batches = batches
+        self.manifest["plan"] = asdict(self.plan)
+        self.folder.write(self.manifest)
+        self.progress.say(why)
 
     # ------------------------------------------------------------------ the work
 
     def go(self) -> None:
         """Compute the shards that are missing, then put all of them together."""
-        if self.told["finished"] and self._result_is_whole():
+        if self.manifest["finished"] and self._result_is_whole():
             self._check_stream()
             self.folder.clear()
-            self.shown.say("the run is finished already")
+            self.progress.say("the run is finished already")
             return
-        plan = self.plan
-        self.shown.start(self.survey.texts if self.survey.known else None, self.survey.shards(plan.shard_size))
-        before = torch.get_num_threads()
+        plan, before = self.plan, torch.get_num_threads()
+        self.progress.start(self.survey.texts if self.survey.known else None, self.survey.shards(plan.shard_size))
         try:
-            with self._worker() as worker, stopping(self.shown) as stop:
+            threads = self._threads()
+            worker = Worker(self.model, self.settings, self.relations, threads=threads, per_text=plan.per_text)
+            with worker, stopping(self.progress) as stop:
                 abouts = [self._shard(worker, shard, stop) for shard in deal(self.records, plan.shard_size, self.bad)]
         finally:
             torch.set_num_threads(before)
@@ -166,53 +182,48 @@ class Run:
         check_bad(sum(about["texts"] for about in abouts), bad, first[:NAMED], self.strict, self.corpus.name)
         self._finish(abouts, worker.shapes, refused)
 
-    def _worker(self) -> Worker:
-        plan, settings = self.plan, self.settings
-        return Worker(
-            self.model, settings, self.relations, lanes=plan.lanes, threads=plan.threads, per_text=plan.per_text
-        )
-
     def _shard(self, worker: Worker, shard: Shard, stop: Callable[[], bool]) -> dict[str, Any]:
         about = self.folder.done(shard.number)
         if about is not None:
             if about["hash"] != shard.hash:
                 raise self._other_texts(f"the texts of shard {shard.number}")
-            self.shown.skip(about["texts"])
+            self.progress.skip(about["texts"])
             return about
         if self.folder.begun(shard.number):
-            self.shown.say(f"shard {shard.number} is damaged and is computed again")
-        outcome = None
-        while outcome is None:
-            batch, before = self.plan.batch(shard.number), self.shown.done
+            self.progress.say(f"shard {shard.number} is damaged and is computed again")
+        computed = self._compute(worker, shard)
+        about = {
+            "group": shard.group,
+            "texts": len(shard.records),
+            "windows": len(computed.windows),
+            "hash": shard.hash,
+            "refused": computed.refused,
+        }
+        rows = row_files(computed, self.model.tokenizer) if self.plan.per_text else {}
+        self.folder.put(shard.number, pack(computed.sums), rows, about)
+        self.progress.shard()
+        if stop():
+            raise KeyboardInterrupt
+        return about
+
+    def _compute(self, worker: Worker, shard: Shard) -> ShardResult:
+        """Run a shard, with smaller batches where memory runs out."""
+        while True:
+            batch, before = self.plan.batch(shard.number), self.progress.done
             try:
-                outcome = worker.shard(shard.records, batch, self.shown.advance)
-                self.shown.settle(before + len(shard.records))
-            except OutOfMemoryError as error:
+                computed = worker.shard(shard.records, batch, self.progress.advance)
+            except OutOfMemory as error:
                 if batch == 1:
                     raise HeadscopeError(
                         "a single window does not fit into memory", "take a smaller window, or fewer layers"
                     ) from error
-                self.plan.batches.append([shard.number, batch // 2])
-                self.folder.write(self.told | {"plan": asdict(self.plan)})
-                self.told["plan"] = asdict(self.plan)
-                self.shown.settle(before)
-                self.shown.say(f"out of memory with {batch} windows in a batch: going on with {batch // 2}")
-            if outcome is None:
-                gc.collect()  # the error held what the batch had taken
-        about = {
-            "group": shard.group,
-            "texts": len(shard.records),
-            "windows": len(outcome.shown),
-            "hash": shard.hash,
-            "refused": outcome.refused,
-        }
-        sums = {name: tally.variables() for name, tally in outcome.tallies.items()}
-        rows = tables(outcome, self.model.tokenizer) if self.plan.per_text else {}
-        self.folder.put(shard.number, pack(sums), rows, about)
-        self.shown.shard()
-        if stop():
-            raise KeyboardInterrupt
-        return about
+            else:
+                self.progress.settle(before + len(shard.records))
+                return computed
+            self.progress.settle(before)
+            half = [*self.plan.batches, [shard.number, batch // 2]]
+            self._use_batches(half, f"out of memory with {batch} windows in a batch: going on with {batch // 2}")
+            gc.collect()  # the error held what the batch had taken
 
     # ------------------------------------------------------------------ after
 
@@ -221,7 +232,7 @@ class Run:
         if not sum(about["windows"] for about in abouts):
             raise HeadscopeError(f"no window could be made of any text: {'; '.join(refused[:3])}", "check the texts")
         bad = self.survey.bad_records if self.survey.known else self.bad
-        texts = self.told["texts"] | {
+        texts = self.manifest["texts"] | {
             "texts": sum(about["texts"] for about in abouts) - len(refused),
             "bad": bad.number,
             "first_bad": bad.first,
@@ -230,64 +241,62 @@ class Run:
         header = {
             "title": "headscope analysis of a collection of texts",
             "source": "Halevi, Tzach, Gross, Rosner and Kanter, arXiv:2512.21956",
-            "headscope": self.told["versions"]["headscope"],
-            "settings": self.told["settings"],
-            "model": self.told["model"],
+            "headscope": self.manifest["versions"]["headscope"],
+            "settings": self.manifest["settings"],
+            "model": self.manifest["model"],
             "texts": texts,
-            "plan": self.told["plan"],
-            "versions": self.told["versions"],
+            "plan": self.manifest["plan"],
+            "versions": self.manifest["versions"],
         }
         tokenizer = self.model.tokenizer
 
         def words(ids: Any) -> list[str]:
             return [str(tokenizer.convert_ids_to_tokens(int(i))).replace("\x00", "␀") for i in ids]
 
-        with guarded(path / FILE, "be written"):
-            reserve(path / FILE, self._result_bytes(abouts, shapes))
-            write_result(path / FILE, [FolderShards(folder, abouts)], shapes, header, words)
-            files = [FILE]
-            if self.plan.per_text:
-                numbers = range(len(abouts))
-                for name in (HEADS, TEXTS):
-                    join_tables(folder.tables(name, numbers), path / name)
-                    files.append(name)
-        hashes = {name: hash_of_file(path / name) for name in files}
-        folder.write(self.told | {"finished": True, "files": hashes, "shards": [about["hash"] for about in abouts]})
+        reserve(path / FILE, self._result_bytes(abouts, shapes))
+        write_result(path / FILE, [FolderShards(folder, abouts)], shapes, header, words, remedy=KEPT)
+        files = [FILE]
+        if self.plan.per_text:
+            for name in (HEADS, TEXTS):
+                join_tables(folder.tables(name, range(len(abouts))), path / name, remedy=KEPT)
+                files.append(name)
+        hashes = {name: sha256_of(path / name) for name in files}
+        folder.write(self.manifest | {"finished": True, "files": hashes, "shards": [about["hash"] for about in abouts]})
         folder.clear()
         if bad.number or refused:
             named = "; ".join([*bad.first, *refused][:NAMED])
-            self.shown.say(f"{bad.number + len(refused):,} bad records were left out: {named}")
+            self.progress.say(f"{bad.number + len(refused):,} bad records were left out: {named}")
 
     def _result_bytes(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
         """At most so large is the result: the shards' counts, and the mean matrices of the groups and of all."""
         half = sum(
             len(s.layers) * s.heads * s.length * (s.length - 1) * 4
             for s in shapes.values()
-            if s.length <= LONGEST_SUMMED
+            if variable(MATRIX).is_of(s)
         )
         counts = sum(max(self.folder.size(number) - half, 0) for number in range(len(abouts)))
         return counts + 2 * half * (1 + len({about["group"] for about in abouts}))
 
     def _result_is_whole(self) -> bool:
-        for name, hash_ in self.told.get("files", {}).items():
+        for name, hash_ in self.manifest.get("files", {}).items():
             file = self.folder.path / name
-            if not file.exists() or hash_of_file(file) != hash_:
-                self.shown.say(f"{name} is missing or damaged: the run is computed again")
-                self.told["finished"] = False
+            if not file.exists() or sha256_of(file) != hash_:
+                self.progress.say(f"{name} is missing or damaged: the run is computed again")
+                self.manifest["finished"] = False
                 return False
         return True
 
     def _check_stream(self) -> None:
-        """Of a stream there is no fingerprint: its texts are held against those of the finished run, shard by shard."""
+        """A stream has no fingerprint: its texts are compared with those of the finished run, shard by shard."""
         if self.survey.known:
             return
         now = [shard.hash for shard in deal(self.records, self.plan.shard_size, self.bad)]
-        if now != self.told.get("shards"):
+        if now != self.manifest.get("shards"):
             raise self._other_texts("the texts")
 
     def _other_texts(self, which: str) -> HeadscopeError:
         return HeadscopeError(
-            f"{which} are not those that the run in {str(self.folder.path)!r} was begun with",
+            f"{which} are not those that the run in {str(self.folder.path)!r} was started with",
             "give the same texts in the same order, or name another folder",
         )
 
@@ -302,12 +311,12 @@ def check_bad(texts: int, bad: int, first: list[str], strict: bool, name: str) -
         )
     if bad and strict:
         raise HeadscopeError(
-            f"{bad:,} bad records among {texts:,} texts: {named}", "mend them, or leave out --strict (strict=True)"
+            f"{bad:,} bad records among {texts:,} texts: {named}", "fix them, or leave out --strict (strict=True)"
         )
 
 
 @contextmanager
-def stopping(shown: Progress) -> Iterator[Callable[[], bool]]:
+def stopping(progress: Progress) -> Iterator[Callable[[], bool]]:
     """Ctrl-C once: finish the shard. Twice: stop at once."""
     asked = False
 
@@ -316,7 +325,7 @@ def stopping(shown: Progress) -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        shown.say("stopping after this shard; Ctrl-C again stops at once")
+        progress.say("stopping after this shard; Ctrl-C again stops at once")
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

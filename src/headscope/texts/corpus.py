@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, TypedDict
 
 from headscope.errors import HeadscopeError
 from headscope.texts import readers
@@ -86,6 +86,19 @@ class Corpus:
     def first(self, number: int) -> Corpus:
         """The same texts, but no more than so many."""
         return Corpus(self.records, again=self.again, name=f"the first {number:,} of {self.name}", limit=number)
+
+    def _further(
+        self, fields: Fields, split: str, format_: str | None, limit: int | None, sample: int | None, seed: int
+    ) -> Corpus:
+        """The same texts, or fewer of them; how they are read was settled when they were opened."""
+        if (fields, split, format_) != (Fields(), "line", None):
+            raise HeadscopeError(
+                f"{self.name} is open already, so its fields and format cannot be named any more",
+                "name them where the texts are opened: open_texts(source, text_field=…, group_field=…)",
+            )
+        if limit is None and sample is None:
+            return self
+        return Corpus(self.records, again=self.again, name=self.name, limit=limit, sample=sample, seed=seed)
 
     def _limited(self) -> Iterator[Record | Bad]:
         taken = 0
@@ -167,6 +180,18 @@ def check_groups(number: int) -> None:
         )
 
 
+class ReadingOptions(TypedDict, total=False):
+    """How a collection of texts is read, as keyword arguments."""
+
+    text_field: str  # field or column of the text
+    group_field: str | None  # field or column of the group; groups are kept apart
+    id_field: str  # field or column of the id
+    split: str  # what a text is in a plain file: "line", "paragraph" or "file"
+    format: str | None  # "text", "jsonl", "csv" or "parquet", where the name does not tell
+    limit: int | None  # only the first so many texts
+    sample: int | None  # so many texts drawn at random
+
+
 def open_texts(
     source: Any,
     *,
@@ -197,13 +222,13 @@ def open_texts(
     if format is not None and format not in readers.FORMATS:
         raise HeadscopeError(f"format={format!r}", f"use one of {', '.join(readers.FORMATS)}")
     if isinstance(source, Corpus):
-        return source
+        return source._further(fields, split, format, limit, sample, seed)
     if isinstance(source, (str, os.PathLike)):
         return _from_names([source], fields, split, format, options)
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, os.PathLike) for s in source):
         return _from_names(list(source), fields, split, format, options)
     if not isinstance(source, Iterable):
-        raise HeadscopeError(f"{type(source).__name__} is no collection of texts", "give a path or an iterable")
+        raise HeadscopeError(f"{type(source).__name__} is not a collection of texts", "give a path or an iterable")
     again = not isinstance(source, Iterator)
 
     def items() -> Iterator[Record | Bad]:

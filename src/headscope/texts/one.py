@@ -77,7 +77,7 @@ def check_text(text: str) -> None:
     >>> check_text("fine\n")
     >>> check_text("a\x00b")
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: the text holds the control character U+0000 at position 1. To put it right: ...
+    headscope.errors.HeadscopeError: the text holds the control character U+0000 at position 1. To fix it: ...
     """
     if not text.strip():
         kind = "nothing but white space" if text else "empty"

@@ -41,12 +41,14 @@ def find_files(names: list[str]) -> list[Path]:
 
     >>> find_files(["nowhere.txt"])
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: there is no file or folder 'nowhere.txt'. To put it right: check the path.
+    headscope.errors.HeadscopeError: there is no file or folder 'nowhere.txt'. To fix it: check the path.
     """
     files: list[Path] = []
     for name in names:
         if len(name) > LONGEST_PATH:
-            raise HeadscopeError(f"{name[:40]!r}… is no path", "give texts as a list of strings, files by their names")
+            raise HeadscopeError(
+                f"{name[:40]!r}… is not a path", "give texts as a list of strings, files by their names"
+            )
         path = Path(name)
         if os.path.isdir(name):  # pathlib raises where a name is too long to be one
             inside = [file for file in sorted(path.rglob("*")) if file.is_file() and format_of(file)]
@@ -226,7 +228,7 @@ def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Found:
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                yield Bad(where, f"the line is no JSON: {brief(error, 80)}")
+                yield Bad(where, f"the line is not JSON: {brief(error, 80)}")
                 continue
             if isinstance(row, str):
                 yield to_record(where, row)
@@ -247,7 +249,7 @@ def _csv(stream: BinaryIO, name: str, fields: Fields, comma: str) -> Found:
     try:
         names = list(reader.fieldnames or [])
     except csv.Error as error:
-        raise HeadscopeError(f"{name!r} is no CSV: {brief(error)}", "check the file, or name its kind") from error
+        raise HeadscopeError(f"{name!r} is not CSV: {brief(error)}", "check the file, or name its kind") from error
     check_columns(name, names, fields)
     number = 0
     while True:

@@ -68,12 +68,12 @@ def to_record(where: str, text: Any, group: Any = "", id: Any = None) -> Record 
     >>> to_record("line 3", "It rains.").id
     'line 3'
     >>> print(to_record("line 4", 7))
-    line 4: the text is no string but int
+    line 4: the text is not a string but int
     """
     if not isinstance(text, str):
-        return Bad(where, f"the text is no string but {'missing' if text is None else type(text).__name__}")
+        return Bad(where, f"the text is not a string but {'missing' if text is None else type(text).__name__}")
     if not isinstance(group, (str, int)) or isinstance(group, bool):
-        return Bad(where, f"the group is no string but {'missing' if group is None else type(group).__name__}")
+        return Bad(where, f"the group is not a string but {'missing' if group is None else type(group).__name__}")
     if any("\udc80" <= character <= "\udcff" for character in text[:1000]):
         return Bad(where, "the text is not UTF-8")
     try:
@@ -112,7 +112,7 @@ def from_item(where: str, item: Any, fields: Fields) -> Record | Bad:
         return from_mapping(where, item, fields)
     if isinstance(item, Sequence) and not isinstance(item, (bytes, bytearray)) and len(item) in (2, 3):
         return to_record(where, item[1], item[2] if len(item) == 3 else "", item[0])
-    return Bad(where, f"{type(item).__name__} is no text: give strings, (id, text, group) or mappings")
+    return Bad(where, f"{type(item).__name__} is not a text: give strings, (id, text, group) or mappings")
 
 
 def storable(name: str, most: int = LONGEST_NAME) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def show_inspection(seen: Inspection, layer: int | None, head: int | None, tau: float) -> Any:
     """An inspection as a notebook's widget."""
-    from headscope.measures.similarity import first_high_bin
+    from headscope.choices import first_high_bin
 
     desk = _with(seen, layer, head)
     desk.state["tau"] = first_high_bin(tau) - 1
@@ -32,10 +32,10 @@ def save_inspection(seen: Inspection, out: str | Path, layer: int | None, head: 
 
 def show_result(result: Result, floors: Sequence[Result]) -> Any:
     """A result as a notebook's widget."""
-    from headscope.view.corpus import Corpus
     from headscope.view.desk import Desk
+    from headscope.view.run_data import RunData
 
-    return _viewer(Desk(corpus=Corpus(result, list(floors))))
+    return _viewer(Desk(run_data=RunData(result, list(floors))))
 
 
 def _with(seen: Inspection, layer: int | None, head: int | None) -> Desk:
@@ -49,7 +49,7 @@ def _with(seen: Inspection, layer: int | None, head: int | None) -> Desk:
 
 def first_look(seen: Inspection, layer: int | None, head: int | None) -> dict[str, Any]:
     """Where the view begins: at the head that is named, or at one that gathers round a token."""
-    from headscope.inspection.words import telling_head
+    from headscope.inspection.highlights import telling_head
 
     if layer is not None or head is not None:
         seen.check_head(seen.captured.layers[-1] if layer is None else layer, head or 0)

@@ -6,6 +6,7 @@ the page holds the very numbers of the inspection.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from safetensors.numpy import save
 
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
+from headscope.measures.quantities import shown_in
 from headscope.measures.relations import RELATIONS
 from headscope.measures.similarity import bins as bins_of
 from headscope.measures.similarity import levels
@@ -22,26 +24,6 @@ from headscope.windows import CATEGORIES, Window
 
 THUMB = 40  # a thumbnail's side in cells, at most
 ALL_AT_ONCE = 256  # tokens: beyond this no more than one layer's matrices are held at a time
-THRESHOLDS = [k / 20 for k in range(1, 20)]
-# The scores of heads, as people read them, and what each is without any effect.
-SCORES: dict[str, tuple[str, float | None, str]] = {
-    "stop_focus": ("separator focus", 1.0, "attention to the ends of sentences, over an even spread"),
-    "end_focus": ("closing-token focus", 1.0, "attention to closing special tokens, over an even spread"),
-    "distance": ("distance", 1.0, "mean distance of similar pairs, over that of all pairs"),
-    "sentence_preference": (
-        "sentence preference",
-        1.0,
-        "how much likelier two words of one sentence are to be similar, at equal distance",
-    ),
-    "repetition_preference": (
-        "repetition",
-        1.0,
-        "how much likelier a repeated token is to be similar to itself, at equal distance",
-    ),
-    "focal_share": ("focal share", None, "share of similar pairs that contain the focal token"),
-    "likeness": ("likeness to attention", 0.0, "correlation of similarity with attention"),
-    "high_pairs": ("similar pairs", None, "number of pairs whose level is at least τ"),
-}
 
 
 def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -71,8 +53,13 @@ def header(seen: Inspection) -> dict[str, Any]:
         "keys": keys,
         "same_labels": seen.same_labels,
         "scores": [
-            {"name": name, "label": label, "base": base, "meaning": meaning}
-            for name, (label, base, meaning) in SCORES.items()
+            {
+                "name": each.name,
+                "label": each.short_label,
+                "base": None if math.isnan(each.none) else each.none,
+                "meaning": each.meaning,
+            }
+            for each in shown_in("text")
         ],
         "relations": list(RELATIONS),
         "maps_kept": seen.captured.weights is not None,
@@ -104,7 +91,7 @@ def layer(seen: Inspection, number: int) -> bytes:
     return pack(
         {
             "thumbs": thumbnails(seen, k),  # (H, n, n)
-            "scores": np.stack([found[name].astype(np.float64) for name in SCORES]),  # (scores, 19, H)
+            "scores": np.stack([found[each.name].astype(np.float64) for each in shown_in("text")]),  # (scores, 19, H)
             "focal": found["focal"].astype(np.int32),  # (19, H)
         }
     )
@@ -147,7 +134,7 @@ def head(seen: Inspection, number: int, h: int) -> bytes:
         "received_text": seen.received(number, h, text_only=True).values,
         "flat": np.array([flat], np.uint8),
     }
-    if seen.options.scale == "rank":
+    if seen.choices.scale == "rank":
         arrays["level"] = level
     return pack(arrays)
 
@@ -157,7 +144,7 @@ def _levels(seen: Inspection, k: int, h: int, matrix: NDArray[Any]) -> tuple[NDA
     if len(matrix) <= ALL_AT_ONCE:
         layer_ = seen.layer_pairs(k)
         return layer_.level[h].numpy(), layer_.bin[h].numpy(), bool(layer_.flat[h])
-    level, flat = levels(torch.from_numpy(matrix)[seen.places][None], seen.options.scale)
+    level, flat = levels(torch.from_numpy(matrix)[seen.places][None], seen.choices.scale)
     return level[0].numpy(), bins_of(level)[0].numpy(), bool(flat[0])
 
 

@@ -11,18 +11,19 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import headscope
+from headscope.choices import described
 from headscope.errors import HeadscopeError
 from headscope.inspection import Inspection
+from headscope.measures.columns import SCORES
 from headscope.models.model import Model
-from headscope.result.rows import SCORES
+from headscope.version import __version__
 from headscope.view import arrays
-from headscope.view.corpus import Corpus
+from headscope.view.run_data import RunData
 from headscope.windows.text import in_a_line
 
 KEPT = 512_000_000  # bytes of inspections kept in memory
@@ -55,12 +56,12 @@ class Desk:
     def __init__(
         self,
         load: Callable[[], Model] | None = None,
-        corpus: Corpus | None = None,
+        run_data: RunData | None = None,
         *,
         defaults: dict[str, Any] | None = None,
         state: dict[str, Any] | None = None,
     ) -> None:
-        self._load, self.corpus = load, corpus
+        self._load, self.run_data = load, run_data
         self.defaults, self.state = defaults or {}, state or {}
         self._model: Model | None = None
         self._first: dict[str, str] | None = None  # the text that a page begins with
@@ -93,7 +94,7 @@ class Desk:
 
     def add(self, seen: Inspection) -> str:
         """Keep a text that was inspected already; returns its name."""
-        name = text_id("\x00".join(seen.window.texts), asdict(seen.options) | {"shown": seen.shown})
+        name = text_id("\x00".join(seen.window.texts), seen.choices.of_text | {"shown": seen.shown})
         self._keep(name, Seen(seen))
         return name
 
@@ -128,12 +129,17 @@ class Desk:
         """What there is to look at, and what can be asked."""
         model = self._model
         told: dict[str, Any] = {
-            "version": headscope.__version__,
+            "version": __version__,
             "can_inspect": self.can_inspect,
             "texts": list(self._texts),
             "first": self._first,
-            "run": self.corpus is not None,
+            "run": self.run_data is not None,
             "defaults": self.defaults,
+            "choices": [
+                {name: getattr(choice, name) for name in ("name", "label", "allowed", "default", "help")}
+                | {"kind": choice.kind.__name__}
+                for choice in described(of_text=True)
+            ],
             "state": self.state,
         }
         if model is not None:
@@ -168,14 +174,14 @@ class Desk:
     def save_text(self, name: str, file: Path) -> Path:
         """Write a text's whole inspection as netCDF, through a copy: matrices of all heads are not kept here."""
         seen = self._seen(name).inspection
-        return Inspection(seen.model, seen.options, seen.captured).save(file)
+        return Inspection(seen.model, seen.choices, seen.captured).save(file)
 
     @property
-    def run(self) -> Corpus:
+    def run(self) -> RunData:
         """The result, where there is one."""
-        if self.corpus is None:
+        if self.run_data is None:
             raise Gone("there is no result to show", "start the viewer with a run")
-        return self.corpus
+        return self.run_data
 
     def answer(self, path: str) -> Answer:
         """The answer to a path.
@@ -199,12 +205,12 @@ class Desk:
                 yield f"{text}/layers/{layer}"
                 for head in range(seen.inspection.captured.heads):
                     yield from (f"{text}/heads/{layer}/{head}", f"{text}/heads/{layer}/{head}/attention")
-        if self.corpus is not None:
-            yield from self._paths_of_run(self.corpus)
+        if self.run_data is not None:
+            yield from self._paths_of_run(self.run_data)
 
     @staticmethod
-    def _paths_of_run(corpus: Corpus) -> Iterator[str]:
-        about = corpus.about
+    def _paths_of_run(run_data: RunData) -> Iterator[str]:
+        about = run_data.about
         yield "run"
         heads = [(layer, head) for layer in about["layers"] for head in range(about["heads"])]
         for threshold in about["thresholds"]:

@@ -19,18 +19,19 @@ import uvicorn
 from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from headscope import __version__
+from headscope.choices import Choice, described
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.one import LONGEST_TEXT
+from headscope.version import __version__
 from headscope.view.desk import Desk, Gone
 from headscope.view.guard import SECONDS, Guard, Refused, refusal, safe_headers
-from headscope.view.lanes import Busy, Lane
 from headscope.view.page import module, served_page
+from headscope.view.queues import Busy, WorkQueue
 from headscope.windows.text import in_a_line
 
 HOST = "127.0.0.1"
@@ -44,8 +45,8 @@ Number = Annotated[int, Path(ge=0, le=9999)]
 Step = Annotated[int, Path(ge=1, le=19, description="τ in twentieths")]
 
 
-class Asked(BaseModel):
-    """A text to read, and the choices of the method; what is left out is as the viewer was started."""
+class AskedText(BaseModel):
+    """A text to read; what is left out is as the viewer was started."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,12 +54,19 @@ class Asked(BaseModel):
     pair: str | None = Field(None, max_length=LONGEST_TEXT)
     stack: Literal["encoder", "decoder", "cross"] | None = None
     start: int | None = Field(None, ge=0, le=10_000_000)
-    window: int | None = Field(None, ge=1, le=4096)
-    similarity: Literal["dot", "cosine"] | None = None
-    scale: Literal["max", "rank"] | None = None
-    repeated: Literal["token", "word"] | None = None
-    special: bool | None = None
-    language: str | None = Field(None, pattern="^[a-z]{2,3}$")
+
+
+LIMITS: dict[str, dict[str, Any]] = {"window": {"ge": 1, "le": 4096}, "language": {"pattern": "^[a-z]{2,3}$"}}
+
+
+def _field(choice: Choice) -> Any:
+    """A choice of the method as a field of the request."""
+    kind: Any = Literal[choice.allowed] if choice.allowed else choice.kind
+    return (kind | None, Field(None, description=choice.help, **LIMITS.get(choice.name, {})))
+
+
+# The text together with the method's choices, which are declared elsewhere.
+Asked: Any = create_model("Asked", __base__=AskedText, **{c.name: _field(c) for c in described(of_text=True)})
 
 
 class Problem(BaseModel):
@@ -93,8 +101,8 @@ class Download(FileResponse):
 def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) -> Guard:
     """Everything the page asks for, as HTTP behind the guard, whose limits can be set."""
     # The model reads one text at a time; what was read already is looked up beside it.
-    reading = Lane("reading", workers=1, waiting=16)
-    looking = Lane("looking", workers=2, waiting=64)
+    reading = WorkQueue("reading", workers=1, waiting=16)
+    looking = WorkQueue("looking", workers=2, waiting=64)
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
@@ -109,8 +117,8 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     )  # fmt: skip
     _problems(app)
 
-    async def answer(path: str, lane: Lane = looking) -> Response:
-        found = await lane.run(desk.answer, path)
+    async def answer(path: str, queue: WorkQueue = looking) -> Response:
+        found = await queue.run(desk.answer, path)
         return Numbers(found) if isinstance(found, bytes) else JSONResponse(found)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)

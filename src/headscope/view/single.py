@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from headscope.errors import HeadscopeError
-from headscope.pages import page_name, page_target, write_page
+from headscope.files import make_folder_for, page_path, write_whole
 from headscope.view.desk import Answer, Desk
 from headscope.view.page import single_page
 from headscope.windows.text import in_a_line
@@ -16,7 +16,7 @@ LARGEST = 300_000_000  # bytes of matrices in one file
 
 def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] | None = None) -> Path:
     """Write everything on the desk as one HTML file; `tell` hears how many answers are done, of how many."""
-    page_name(out)
+    page_path(out)
     for seen in desk.texts():
         captured = seen.captured
         size = len(captured.layers) * captured.heads * 7 * len(captured.queries) ** 2  # S by half, A, and bins
@@ -26,7 +26,7 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
                 f"{size / 1e6:,.0f} MB of matrices, too much for one file",
                 "take a shorter --window, or fewer layers with --layers",
             )
-    target = page_target(out)
+    target = make_folder_for(out)
     paths = list(desk.paths())
 
     def answers() -> Iterator[tuple[str, Answer]]:
@@ -38,10 +38,10 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
                 answer = answer | {"can_inspect": False}
             yield path, answer
 
-    return write_page(target, single_page(answers(), f"headscope: {_title(desk)}"))
+    return write_whole(target, single_page(answers(), f"headscope: {_title(desk)}"))
 
 
 def _title(desk: Desk) -> str:
-    if desk.corpus is not None:
-        return in_a_line(str(desk.corpus.result.model["name"]))
+    if desk.run_data is not None:
+        return in_a_line(str(desk.run_data.result.model["name"]))
     return next((in_a_line(seen.window.texts[0][:60]) for seen in desk.texts() if seen.window.texts), "a view")

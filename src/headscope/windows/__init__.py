@@ -1,8 +1,8 @@
 """From a text to a window of tokens with their categories, words and sentences."""
 
+from headscope.windows.batch import WindowBatch, batch_windows
 from headscope.windows.window import (
     CATEGORIES,
-    CHOICES,
     Window,
     corpus_windows,
     shifted_window,
@@ -10,4 +10,13 @@ from headscope.windows.window import (
     window_from_ids,
 )
 
-__all__ = ["CATEGORIES", "CHOICES", "Window", "corpus_windows", "shifted_window", "window", "window_from_ids"]
+__all__ = [
+    "CATEGORIES",
+    "Window",
+    "WindowBatch",
+    "batch_windows",
+    "corpus_windows",
+    "shifted_window",
+    "window",
+    "window_from_ids",
+]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headscope.choices import Windows
 from headscope.errors import HeadscopeError
 from headscope.texts import check_text
 from headscope.windows.template import Template
@@ -28,7 +29,6 @@ from headscope.windows.text import (
 CATEGORIES = ("start", "end", "stop", "punctuation", "word")
 START, END, STOP, PUNCTUATION, WORD = range(5)
 BROKEN = "\ufffd"  # what decoders put for bytes that make no character
-CHOICES = ("first", "all", "random")  # which windows of a long text are taken
 NONE = -1  # the sentence, word or part of a token that belongs to none
 
 Ints = NDArray[np.int64]
@@ -157,7 +157,7 @@ def corpus_windows(
     template: Template,
     *,
     length: int,
-    choice: str = "first",
+    choice: Windows = "first",
     seed: int = 0,
     causal: bool = False,
     language: str = "en",
@@ -172,8 +172,6 @@ def corpus_windows(
     >>> [" ".join(each.tokens) for each in found]
     ['[CLS] one . two . [SEP]', '[CLS] three . four . [SEP]']
     """
-    if choice not in CHOICES:
-        raise HeadscopeError(f"windows={choice!r}", f"use one of {', '.join(CHOICES)}")
     part = _read(text, 0, tokenizer, language, 0)
     around = (template.start, template.end)
     room = _room(length, around)

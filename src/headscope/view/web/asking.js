@@ -19,18 +19,17 @@ export function askingForm({ about, onask }) {
   });
   const stacks = about.model?.stacks ?? ["encoder"];
   const longest = Math.min(about.model?.longest ?? 4096, 4096);
+  /** @type {{name: string, label: string, kind: string, allowed: string[], default: any, help: string}[]} */
+  const choices = about.choices;
   const usual = {
+    ...Object.fromEntries(choices.map((each) => [each.name, each.default])),
     window: Math.min(about.model?.window ?? 128, longest),
     start: 0,
-    similarity: "dot",
-    scale: "max",
-    repeated: "token",
-    special: false,
-    language: "en",
     stack: stacks[0],
     ...about.defaults,
   };
-  const labelled = (/** @type {string} */ label, /** @type {HTMLElement} */ field) => html("label", {}, label, field);
+  const labelled = (/** @type {string} */ label, /** @type {HTMLElement} */ field, title = "") =>
+    html("label", { title }, label, field);
   const number = (/** @type {string} */ name, /** @type {Record<string, any>} */ more) =>
     html("input", { type: "number", name, value: usual[name], ...more });
   const choice = (/** @type {string} */ name, /** @type {string[]} */ values) =>
@@ -39,6 +38,15 @@ export function askingForm({ about, onask }) {
       { name },
       ...values.map((value) => html("option", { value, selected: value === usual[name] }, value)),
     );
+  /** A field for a choice of the method, as it was declared. */
+  const field = (/** @type {(typeof choices)[number]} */ { name, kind, allowed }) =>
+    allowed.length
+      ? choice(name, allowed)
+      : kind === "bool"
+        ? html("input", { type: "checkbox", name, checked: usual[name] })
+        : kind === "int"
+          ? number(name, { min: 4, max: longest })
+          : html("input", { name, value: usual[name], size: 3, pattern: "[a-z]{2,3}" });
   const options = html(
     "details",
     { class: "options" },
@@ -46,14 +54,9 @@ export function askingForm({ about, onask }) {
     html(
       "div",
       {},
-      labelled("tokens in the window", number("window", { min: 4, max: longest })),
+      ...choices.map((each) => labelled(each.label, field(each), each.help)),
       labelled("starting with token", number("start", { min: 0 })),
-      labelled("similarity", choice("similarity", ["dot", "cosine"])),
-      labelled("levels by", choice("scale", ["max", "rank"])),
-      labelled("repeated", choice("repeated", ["token", "word"])),
       stacks.length > 1 ? labelled("attention of", choice("stack", stacks)) : null,
-      labelled("special tokens count", html("input", { type: "checkbox", name: "special", checked: usual.special })),
-      labelled("language", html("input", { name: "language", value: usual.language, size: 3, pattern: "[a-z]{2,3}" })),
     ),
   );
   const look = html("button", { type: "submit", class: "primary" }, "Look");

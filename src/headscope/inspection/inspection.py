@@ -4,38 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
 
+from headscope.choices import Choices, check_theta, first_high_bin
 from headscope.errors import HeadscopeError
 from headscope.inspection.capture import Captured
-from headscope.inspection.tables import FocalToken, LayerPairs, Options, token_table
+from headscope.inspection.parts import FocalToken, LayerPairs, token_table
 from headscope.measures import attention as attention_
 from headscope.measures import focal as focal_
 from headscope.measures import relations as relations_
 from headscope.measures import similarity as similarity_
+from headscope.shortcuts import InspectionShortcuts
 from headscope.windows import Window
 from headscope.windows.window import PUNCTUATION, STOP
-
-if TYPE_CHECKING:
-    from headscope.figures.style import Picture
 
 Array = np.ndarray[Any, Any]
 PAIR_COLUMNS = ["i", "j", "token_i", "token_j", "distance", "relation", "similarity", "level"]
 
 
-class Inspection:
+class Inspection(InspectionShortcuts):
     """What every head did with one text. Arrays are labelled; levels and tables follow docs/method.md."""
 
-    def __init__(self, model: str, options: Options, captured: Captured) -> None:
-        self.model, self.options, self.captured = model, options, captured
+    def __init__(self, model: str, choices: Choices, captured: Captured) -> None:
+        self.model, self.choices, self.captured = model, choices, captured
         self._tables: dict[tuple[str, float], pd.DataFrame] = {}  # summaries by kind and τ
         self._held: tuple[int, LayerPairs] | None = None  # the layer looked at last: one at a time is enough
         self._map: tuple[int, Array] | None = None  # and its maps, where they were not kept
@@ -75,7 +73,7 @@ class Inspection:
     @cached_property
     def counting(self) -> torch.Tensor:
         """Which tokens take part in the similarity statistics."""
-        return torch.from_numpy(self.window.counting(self.options.special))
+        return torch.from_numpy(self.window.counting(self.choices.special))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -145,7 +143,7 @@ class Inspection:
         return self._matrix(*self.check_head(layer, head)).numpy()
 
     def _matrix(self, k: int, h: int) -> torch.Tensor:
-        return similarity_.similarity(torch.from_numpy(self.captured.outputs[k, h]), self.options.similarity)
+        return similarity_.similarity(torch.from_numpy(self.captured.outputs[k, h]), self.choices.similarity)
 
     @cached_property
     def similarity(self) -> xr.DataArray:
@@ -155,7 +153,7 @@ class Inspection:
             np.stack([[self._matrix(k, h).numpy() for h in heads] for k in layers]),
             ("layer", "head", "i", "j"),
             "similarity",
-            f"context similarity matrix S ({self.options.similarity}), zero diagonal",
+            f"context similarity matrix S ({self.choices.similarity}), zero diagonal",
         )
 
     @cached_property
@@ -172,7 +170,7 @@ class Inspection:
             values,
             ("layer", "head", "i", "j"),
             "levels",
-            f"level of each pair (scale {self.options.scale}); bins are cut in float64",
+            f"level of each pair (scale {self.choices.scale}); bins are cut in float64",
         )
 
     # ------------------------------------------------------------------ pairs
@@ -193,7 +191,7 @@ class Inspection:
             stop=category == STOP,
             punctuation=category == PUNCTUATION,
             sentence=torch.from_numpy(window.sentence),
-            same=torch.from_numpy(window.repeats(self.options.repeated)),
+            same=torch.from_numpy(window.repeats(self.choices.repeated)),
         )
 
     @cached_property
@@ -215,7 +213,7 @@ class Inspection:
         if self._held is not None and self._held[0] == k:
             return self._held[1]
         value = torch.stack([self._matrix(k, h)[self.places] for h in range(self.captured.heads)])  # (H, P)
-        level, flat = similarity_.levels(value, self.options.scale)
+        level, flat = similarity_.levels(value, self.choices.scale)
         pairs = LayerPairs(value, level, similarity_.bins(level), flat)
         self._held = (k, pairs)
         return pairs
@@ -232,7 +230,7 @@ class Inspection:
         """The pairs whose level is at least τ, strongest first, with how their tokens are related."""
         k, h = self.check_head(layer, head)
         pairs = self.layer_pairs(k)
-        found = np.flatnonzero((pairs.bin[h] >= similarity_.first_high_bin(tau)).numpy())
+        found = np.flatnonzero((pairs.bin[h] >= first_high_bin(tau)).numpy())
         found = found[np.argsort(-pairs.value[h].numpy()[found], kind="stable")]
         i, j = (place.numpy()[found] for place in self.places)
         labels = np.array(self.labels, dtype=object)
@@ -256,7 +254,7 @@ class Inspection:
 
     def focal_tokens(self, k: int, tau: float) -> list[FocalToken | None]:
         """The focal token of each head of the k-th kept layer."""
-        high = self.layer_pairs(k).bin >= similarity_.first_high_bin(tau)  # (H, P)
+        high = self.layer_pairs(k).bin >= first_high_bin(tau)  # (H, P)
         numbers, shares = focal_.focal(high, *self.places, self.same)
         counts = high.sum(1)
         found: list[FocalToken | None] = []
@@ -289,14 +287,14 @@ class Inspection:
         even = torch.from_numpy(self.captured.even[k])
         share = attention_.received(torch.from_numpy(self.captured.given[k]), even)  # (H, Tk)
         if text_only:
-            share = share.masked_fill(~torch.from_numpy(self.captured.keys.counting(self.options.special)), torch.nan)
+            share = share.masked_fill(~torch.from_numpy(self.captured.keys.counting(self.choices.special)), torch.nan)
             largest = share.nan_to_num(0).amax(1, keepdim=True)
             share = share / largest.masked_fill(largest == 0, 1)
         return share.numpy()
 
     def attended(self, layer: int, head: int, theta: float = 0.3, *, text_only: bool = False) -> pd.DataFrame:
         """The tokens that receive more than θ of the largest attention received, most attended first."""
-        attention_.check_theta(theta)
+        check_theta(theta)
         values = self.received(layer, head, text_only=text_only).values
         table = token_table(self.captured.keys).assign(received=values)
         return table[table.received > theta].sort_values("received", ascending=False, kind="stable")
@@ -328,7 +326,7 @@ class Inspection:
 
     def in_words(self, tau: float = 0.5) -> list[str]:
         """What stands out, in sentences that need no knowledge of the method."""
-        from headscope.inspection.words import in_words
+        from headscope.inspection.highlights import in_words
 
         return in_words(self, tau)
 
@@ -349,44 +347,8 @@ class Inspection:
         return write_dataset(self.to_dataset(), Path(file))
 
     def settings(self) -> dict[str, Any]:
-        """The options by name."""
-        return asdict(self.options)
-
-    def show(self, layer: int | None = None, head: int | None = None, *, tau: float = 0.5) -> Any:
-        """Look at it in a notebook: text, matrices and all heads, linked. Needs no network."""
-        from headscope.view import show_inspection
-
-        return show_inspection(self, layer, head, tau)
-
-    def view_html(self, out: str | Path, layer: int | None = None, head: int | None = None) -> Path:
-        """Write the same view as one HTML file that works from disk and asks nobody for anything."""
-        from headscope.view import save_inspection
-
-        return save_inspection(self, out, layer, head)
-
-    def plot_similarity(self, layer: int, head: int, *, theta: float = 0.3) -> Picture:
-        """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked."""
-        from headscope.figures.matrix import similarity_figure
-
-        return similarity_figure(self, layer, head, theta)
-
-    def plot_attention(self, layer: int, head: int, *, theta: float = 0.3) -> Picture:
-        """A of one head with tokens on the axes, and the attention each token receives."""
-        from headscope.figures.matrix import attention_figure
-
-        return attention_figure(self, layer, head, theta)
-
-    def plot_head(self, layer: int, head: int, *, theta: float = 0.3) -> Picture:
-        """Both of them, the attention map above and the similarity matrix under it."""
-        from headscope.figures.matrix import head_figure
-
-        return head_figure(self, layer, head, theta)
-
-    def plot_grid(self) -> Picture:
-        """S of every head of every layer as small multiples."""
-        from headscope.figures.grid import grid_figure
-
-        return grid_figure(self)
+        """The choices that matter for one text, by name."""
+        return self.choices.of_text
 
 
 def _range(layers: Sequence[int]) -> str:

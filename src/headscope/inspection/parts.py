@@ -1,39 +1,14 @@
-"""The small types and tables of an inspection: its options, its tokens, the pairs of a layer, a focal token."""
+"""The small types and tables of an inspection: its tokens, the pairs of a layer, a focal token."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import pandas as pd
 from torch import Tensor
 
-from headscope.errors import HeadscopeError
-from headscope.measures.focal import FEW
-from headscope.measures.relations import REPEATS
-from headscope.measures.similarity import SCALES, SIMILARITIES
+from headscope.choices import FEW_PAIRS
 from headscope.windows import CATEGORIES, Window
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The choices that the method leaves open, as they were made for one inspection."""
-
-    window: int = 128
-    similarity: str = "dot"
-    scale: str = "max"
-    repeated: str = "token"
-    special: bool = False
-    language: str = "en"
-
-    def __post_init__(self) -> None:
-        for name, allowed in (("similarity", SIMILARITIES), ("scale", SCALES), ("repeated", REPEATS)):
-            if getattr(self, name) not in allowed:
-                raise HeadscopeError(f"{name}={getattr(self, name)!r}", f"use one of {', '.join(allowed)}")
-        if not re.fullmatch(r"[a-z]{2,3}", self.language):
-            raise HeadscopeError(f"language={self.language!r} is no language code", "use ISO 639: en, de, zh, …")
-        if not isinstance(self.window, int) or self.window < 1:
-            raise HeadscopeError(f"window={self.window}", "ask for at least one token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +23,7 @@ class FocalToken:
     @property
     def few(self) -> bool:
         """Whether there were so few high pairs that the choice says little."""
-        return self.high_pairs < FEW
+        return self.high_pairs < FEW_PAIRS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,36 +17,28 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
-from headscope.findings import Findings, derived
+from headscope.findings import Findings
 from headscope.findings.claims import CLAIMS
-from headscope.findings.derived import Array, ratio
-from headscope.findings.quantities import QUANTITIES
 from headscope.findings.resampling import Resampling
 from headscope.findings.sensitivity import SWEPT
-from headscope.findings.stability import head_sums, scores_of
+from headscope.findings.stability import head_sums
 from headscope.findings.verdicts import plain
-from headscope.report.examples import LONGEST
-from headscope.result.core import Result
-from headscope.result.rows import HEADS, SCORES, examples_of_layer
-from headscope.view import arrays
+from headscope.measures import derived
+from headscope.measures.columns import SCORES
+from headscope.measures.derived import Array, ratio
+from headscope.measures.quantities import Quantity, shown_in
+from headscope.result.result import Result
+from headscope.result.rows import examples_of_layer, row_paths
 from headscope.view.arrays import pack
 from headscope.windows.text import in_a_line, visible
 
 CURVE = 24  # points of a curve over distance, at most
 EXAMPLES = 5  # texts to a head and score
-# Which score of texts shows a score of heads best.
-SHOWN_BY = {
-    "stop_focus": "stop_focus",
-    "end_focus": "end_focus",
-    "distance": "distance",
-    "sentence_preference": "sentence_share",
-    "repetition_preference": "repetition_share",
-    "focal_share": "focal_share",
-}
+LONGEST = 600  # characters of a text that are shown
 
 
 @dataclass
-class Corpus:
+class RunData:
     """A result behind the page. Every answer is kept, for there are few of them and all are small."""
 
     result: Result
@@ -60,7 +52,7 @@ class Corpus:
     @cached_property
     def resample(self) -> Resampling:
         """For the intervals of heads."""
-        return Resampling(self.result.counts.windows)
+        return Resampling(self.result.blocks.windows)
 
     @cached_property
     def findings(self) -> Findings:
@@ -75,7 +67,7 @@ class Corpus:
 
     def _about(self) -> dict[str, Any]:
         result, found = self.result, self.findings
-        counts, swept = result.counts, result.sensitivity()
+        counts, swept = result.blocks, result.sensitivity()
         claims = []
         for row, (claim, finding) in enumerate(zip(CLAIMS, found, strict=True)):
             claims.append(
@@ -111,7 +103,7 @@ class Corpus:
             "warnings": [in_a_line(warning) for warning in found.warnings],
             "thresholds": list(SWEPT),
             "claims": claims,
-            "scores": [self._score(name) for name in scores_of(counts)],
+            "scores": [_described(quantity) for quantity in shown_in("heads", counts.stored)],
             "rows": self.has_rows,
             "options": result.inspect_options,
         }
@@ -119,16 +111,7 @@ class Corpus:
     @property
     def has_rows(self) -> bool:
         """Whether the run kept what each head did with each text."""
-        return (self.result.file.parent / HEADS).exists()
-
-    def _score(self, name: str) -> dict[str, Any]:
-        quantity = QUANTITIES[name]
-        return {
-            "name": name,
-            "label": arrays.SCORES[name][0] if name in arrays.SCORES else quantity.label,
-            "base": None if math.isnan(quantity.base) else quantity.base,
-            "examples": SHOWN_BY.get(name),
-        }
+        return row_paths(self.result) is not None
 
     def atlas(self, step: int) -> bytes:
         """Every score of every head at τ = step/20 with its interval: value, low, high, (scores, L, H) each."""
@@ -141,7 +124,7 @@ class Corpus:
         with self._lock:
             if step not in self._swept:
                 atlas = self._atlas(step / 20)
-                high = self.result.counts.heads_at(step / 20)  # (S, L, H, distance, relation)
+                high = self.result.blocks.heads_at(step / 20)  # (S, L, H, distance, relation)
                 self._swept[step] = atlas, _grouped(high, self._width, self._longest)
             return self._swept[step]
 
@@ -154,18 +137,18 @@ class Corpus:
 
     @cached_property
     def _longest(self) -> int:
-        return int(np.flatnonzero(self.result.counts.base.sum((0, 2))).max(initial=0)) + 1
+        return int(np.flatnonzero(self.result.blocks.base.sum((0, 2))).max(initial=0)) + 1
 
     @property
     def _width(self) -> int:
         return max(1, -(-self._longest // CURVE))
 
     def _atlas(self, tau: float) -> bytes:
-        counts = self.result.counts
+        counts = self.result.blocks
         arrays: dict[str, list[Array]] = {"value": [], "low": [], "high": []}
-        for name in scores_of(counts):
-            found = self.resample.jackknife(QUANTITIES[name].function, *head_sums(counts, name, tau))
-            ratios = QUANTITIES[name].base == 1.0  # cannot be below nothing
+        for quantity in shown_in("heads", counts.stored):
+            found = self.resample.jackknife(quantity.formula, *head_sums(counts, quantity.name, tau))
+            ratios = quantity.is_ratio  # cannot be below nothing
             for key, values in arrays.items():
                 each = getattr(found, key)
                 values.append(np.maximum(each, 0) if ratios and key == "low" else each)
@@ -175,7 +158,7 @@ class Corpus:
         """One head over distance: where its similar pairs lie, and how likely pairs within and across sentences are."""
         k = self._place(layer, head)
         high = self._at(step)[1][:, k, head].astype(np.float64)  # (S, groups of distances, relation)
-        every = _grouped(self.result.counts.base, self._width, self._longest).astype(np.float64)
+        every = _grouped(self.result.blocks.base, self._width, self._longest).astype(np.float64)
 
         def shares(counted: Array) -> Array:
             return ratio(counted, counted.sum(-1, keepdims=True))
@@ -200,7 +183,7 @@ class Corpus:
             raise HeadscopeError(f"there is no score {score!r}", f"use one of {', '.join(SCORES)}")
         with self._lock:
             if layer not in self._examples:  # a layer at a time: the tables are large, the answers small
-                every = range(self.result.counts.heads)
+                every = range(self.result.blocks.heads)
                 self._examples[layer] = examples_of_layer(self.result, layer, every, SCORES, EXAMPLES)
             rows = self._examples[layer][head, score]
         told = []
@@ -219,13 +202,22 @@ class Corpus:
         return told
 
     def _place(self, layer: int, head: int) -> int:
-        counts = self.result.counts
+        counts = self.result.blocks
         if layer not in counts.layers or not 0 <= head < counts.heads:
             raise HeadscopeError(
                 f"there is no head {head} in layer {layer}",
                 f"layers are {counts.layers[0]} to {counts.layers[-1]}, heads 0 to {counts.heads - 1}",
             )
         return counts.layers.index(layer)
+
+
+def _described(quantity: Quantity) -> dict[str, Any]:
+    return {
+        "name": quantity.name,
+        "label": quantity.short_label,
+        "base": None if math.isnan(quantity.none) else quantity.none,
+        "examples": quantity.column or None,
+    }
 
 
 def _finding(finding: Any) -> dict[str, Any]:

@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from headscope.runs.worker import Outcome
+from headscope.measures.columns import COLUMNS
+from headscope.result.rows import HEADS, TEXTS
+from headscope.runs.worker import ShardResult
 
 
-def tables(outcome: Outcome, tokenizer: Any) -> dict[str, bytes]:
-    """Both tables of a shard as the bytes of Parquet files; `text` numbers the shard's windows from 0."""
+def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
+    """Both tables of a shard as the bytes of Parquet files, by name; `text` numbers the shard's windows from 0."""
     import pyarrow as pa
 
     parts: list[dict[str, Any]] = []
-    for stack, table in outcome.rows.items():
+    for stack, table in shard.rows.items():
         number, layer, head = np.indices(table.focal.shape)
-        values = {name: table.values[..., k].reshape(-1) for k, name in enumerate(table.COLUMNS)}
+        values = {name: table.values[name].reshape(-1) for name in COLUMNS}
         focal = table.focal.reshape(-1)
         unique, place = np.unique(focal, return_inverse=True)
         words = [None if i < 0 else str(tokenizer.convert_ids_to_tokens(int(i))) for i in unique]
@@ -36,17 +38,17 @@ def tables(outcome: Outcome, tokenizer: Any) -> dict[str, bytes]:
             }
         )
     heads_table = pa.concat_tables([pa.table(part) for part in parts])
-    shown = outcome.shown
+    refs = shard.windows
     texts = {
-        "text": pa.array(np.arange(len(shown), dtype=np.int64)),
-        "id": pa.array([each.record.id for each in shown], pa.string()),
-        "group": pa.array([each.record.group for each in shown], pa.string()),
-        "window": pa.array([each.number for each in shown], pa.int32()),
-        "tokens": pa.array([len(each.window) for each in shown], pa.int32()),
-        "sentences": pa.array([each.window.sentences for each in shown], pa.int32()),
-        "content": pa.array([_content(each.window) for each in shown], pa.string()),
+        "text": pa.array(np.arange(len(refs), dtype=np.int64)),
+        "id": pa.array([each.record.id for each in refs], pa.string()),
+        "group": pa.array([each.record.group for each in refs], pa.string()),
+        "window": pa.array([each.number for each in refs], pa.int32()),
+        "tokens": pa.array([len(each.window) for each in refs], pa.int32()),
+        "sentences": pa.array([each.window.sentences for each in refs], pa.int32()),
+        "content": pa.array([_content(each.window) for each in refs], pa.string()),
     }
-    return {"heads.parquet": _bytes(heads_table), "texts.parquet": _bytes(pa.table(texts))}
+    return {HEADS: _bytes(heads_table), TEXTS: _bytes(pa.table(texts))}
 
 
 def _content(window: Any) -> str:

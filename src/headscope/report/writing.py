@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError, brief
 from headscope.figures.catalog import FIGURES, Entry, draw
-from headscope.pages import page_target, write_page
+from headscope.files import make_folder_for, write_whole
 from headscope.report.examples import one_head, roles
 from headscope.windows.text import in_a_line
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headscope.figures.style import Picture
     from headscope.findings import Findings
     from headscope.models.model import Model
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 TEMPLATE = "report.html"
 ONE_HEAD = Entry(
@@ -60,7 +60,7 @@ def write_report(
     """
     import jinja2
 
-    target = page_target(out)
+    target = make_folder_for(out)
     found = findings or result.findings(floors=floors)
     drawn = figures if figures is not None else draw_all(result, findings=found, model=model, tau=found.tau, tell=tell)
     environment = jinja2.Environment(
@@ -81,7 +81,7 @@ def write_report(
         versions=json.loads(result.attrs["versions"]),
         floors=[in_a_line(floor.model["name"]) for floor in floors],
     )
-    return write_page(target, page)
+    return write_whole(target, page)
 
 
 def draw_all(

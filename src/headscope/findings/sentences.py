@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headscope.findings.claims import Claim
-from headscope.findings.counts import Counts
-from headscope.findings.derived import ratio
-from headscope.findings.quantities import QUANTITIES, View
+from headscope.measures.block_sums import BlockSums, View
+from headscope.measures.derived import ratio
+from headscope.measures.quantities import QUANTITIES
 
 if TYPE_CHECKING:
     from headscope.findings.floor import Floor
     from headscope.findings.verdicts import Finding
 
 
-def in_words(claim: Claim, found: Finding, counts: Counts, tau: float, share: float | None, floor: Floor | None) -> str:
+def in_words(
+    claim: Claim, found: Finding, counts: BlockSums, tau: float, share: float | None, floor: Floor | None
+) -> str:
     """What was found for this claim."""
     if math.isnan(found.value):
         return f"It cannot be told: {found.reason}."
@@ -30,7 +32,7 @@ def in_words(claim: Claim, found: Finding, counts: Counts, tau: float, share: fl
     return " ".join(said)
 
 
-def _measured(claim: Claim, found: Finding, counts: Counts, tau: float) -> str:
+def _measured(claim: Claim, found: Finding, counts: BlockSums, tau: float) -> str:
     value, final = found.value, _layers(counts, "final")
     inside = f"In {final[0].lower()}{final[1:]}"
     if claim.key in ("1a", "1b"):
@@ -77,10 +79,9 @@ def _measured(claim: Claim, found: Finding, counts: Counts, tau: float) -> str:
     )
 
 
-def _by_layer(counts: Counts, name: str, tau: float) -> str:
+def _by_layer(counts: BlockSums, name: str, tau: float) -> str:
     """Where a quantity is greatest, and what it is in the last layer: a third of the depth may hide both."""
-    quantity = QUANTITIES[name]
-    values = quantity.function(*(each.sum(0) for each in quantity.sums(View(counts, "layer", tau))))
+    values = QUANTITIES[name].value(View(counts, "layer", tau))
     if len(values) < 2 or not np.isfinite(values).all():
         return ""
     most = int(values.argmax())
@@ -100,7 +101,7 @@ def _judged(claim: Claim, found: Finding) -> str:
     return f"The interval reaches across {bound}: open.{able}"
 
 
-def _layers(counts: Counts, third: str) -> str:
+def _layers(counts: BlockSums, third: str) -> str:
     numbers = [counts.layers[place] for place in counts.third(third)]
     if not numbers:
         return f"The {third} layers"

@@ -1,4 +1,4 @@
-"""What a batch of windows says of itself before any head has looked at it: pairs, relations, repetitions.
+"""An index of a batch of windows: what its tokens and pairs are, before any head has looked at them.
 
 All of it is the same for every head and layer, so it is worked out once for each batch, as padded arrays that the
 compiled loops read.
@@ -7,24 +7,25 @@ compiled loops read.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError, brief
 from headscope.measures import token_loops
-from headscope.windows.window import Window
+from headscope.measures.relations import CODES
+from headscope.windows.window import PUNCTUATION, STOP, Window
 
-Labels = Callable[
-    [Window], Sequence[Hashable]
-]  # a caller's own relation: equal labels are related, None is with nobody
+# A caller's own relation: tokens with equal labels are related; None is related to nothing.
+Labels = Callable[[Window], Sequence[Hashable]]
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """B windows as arrays. N tokens that count, P pairs, K distinct ids among them, T tokens, padded to the largest."""
+class BatchIndex(NamedTuple):
+    """B windows as arrays. N tokens that count, P pairs, K distinct ids among them, T tokens, padded to the largest.
+
+    A named tuple, because compiled loops take those by name.
+    """
 
     lengths: NDArray[np.int64]  # (B,)
     sentences: NDArray[np.int64]  # (B,): in the whole text
@@ -33,8 +34,11 @@ class Described:
     category: NDArray[np.int64]  # (B, T)
     counting: NDArray[np.bool_]  # (B, T)
     cells: NDArray[np.int32]  # (B, P): (distance - 1) · relations + relation
-    traits: NDArray[np.int32]  # (4, B, P): distance, in one sentence, repeated, with a stop
-    chances: NDArray[np.float32]  # (2, B, P): how likely a pair at its distance is of one sentence, to have a stop
+    distance: NDArray[np.int32]  # (B, P)
+    within: NDArray[np.int32]  # (B, P): 1 for two words of one sentence
+    repeated: NDArray[np.int32]  # (B, P): 1 for a repeated word
+    with_stop: NDArray[np.int32]  # (B, P): 1 for a pair with a sentence stop
+    stop_chance: NDArray[np.float32]  # (B, P): how likely a pair at its distance has a stop
     own: NDArray[np.bool_]  # (R, B, P): the caller's own relations
     kind: NDArray[np.int32]  # (B, N): ids numbered by first occurrence
     kinds: NDArray[np.int64]  # (B,): K
@@ -43,11 +47,11 @@ class Described:
     expected: NDArray[np.float64]  # (B, H + 1): different focal tokens expected of so many heads
 
 
-def describe(
+def index_batch(
     windows: Sequence[Window], heads: int, *, repeated: str, special: bool, own: Mapping[str, Labels]
-) -> Described:
-    """Describe a batch of windows for layers of so many heads."""
-    each = [_Single(window, repeated, special, own) for window in windows]
+) -> BatchIndex:
+    """Index a batch of windows for layers of so many heads."""
+    each = [_IndexedWindow(window, repeated, special, own) for window in windows]
 
     def padded(rows: Sequence[NDArray[Any]], dtype: type, fill: int = 0) -> NDArray[Any]:
         table = np.full((len(rows), max(1, *(len(row) for row in rows)), *rows[0].shape[1:]), fill, dtype=dtype)
@@ -55,16 +59,22 @@ def describe(
             line[: len(row)] = row
         return table
 
-    return Described(
+    def of_pairs(name: str, dtype: type = np.int32) -> NDArray[Any]:
+        return padded([getattr(one.pairs, name) for one in each], dtype)
+
+    return BatchIndex(
         lengths=np.array([len(window) for window in windows]),
         sentences=np.array([window.sentences for window in windows]),
         begins=np.array([one.begin for one in each]),
         sizes=np.array([one.size for one in each]),
         category=padded([window.category for window in windows], np.int64),
         counting=padded([one.counting for one in each], np.bool_),
-        cells=padded([one.cells for one in each], np.int32),
-        traits=np.stack([padded([one.traits[k] for one in each], np.int32) for k in range(4)]),
-        chances=np.stack([padded([one.chances[k] for one in each], np.float32) for k in range(2)]),
+        cells=of_pairs("cells"),
+        distance=of_pairs("distance"),
+        within=of_pairs("within"),
+        repeated=of_pairs("repeated"),
+        with_stop=of_pairs("with_stop"),
+        stop_chance=of_pairs("stop_chance", np.float32),
         own=np.stack([padded([one.own[name] for one in each], np.bool_) for name in own])
         if own
         else np.zeros((0, len(each), 1), dtype=bool),
@@ -76,7 +86,7 @@ def describe(
     )
 
 
-class _Single:
+class _IndexedWindow:
     """One window of a batch."""
 
     def __init__(self, window: Window, repeated: str, special: bool, own: Mapping[str, Labels]) -> None:
@@ -92,22 +102,24 @@ class _Single:
         order: dict[int, int] = {}
         self.kind = np.array([order.setdefault(i, len(order)) for i in ids.tolist()], dtype=np.int32)
         self.ids = np.array(list(order), dtype=np.int64)
-        pairs = self.size * (self.size - 1) // 2
-        self.cells, self.traits = np.empty(pairs, np.int32), np.empty((4, pairs), np.int32)
-        self.chances = np.empty((2, pairs), np.float32)
-        repeats = np.empty((pairs, 2), np.int32)
-        found = token_loops.relate(
+        number = self.size * (self.size - 1) // 2
+        self.pairs = token_loops.PairTables(
+            cells=np.empty(number, np.int32),
+            distance=np.empty(number, np.int32),
+            within=np.empty(number, np.int32),
+            repeated=np.empty(number, np.int32),
+            with_stop=np.empty(number, np.int32),
+            stop_chance=np.empty(number, np.float32),
+            repeats=np.empty((number, 2), np.int32),
+        )
+        tokens = token_loops.Tokens(
             window.word[places],
             window.category[places],
             window.sentence[places],
             window.repeats(repeated)[places],
             self.kind,
-            self.cells,
-            self.traits,
-            self.chances,
-            repeats,
         )
-        self.repeats = repeats[:found]
+        self.repeats = self.pairs.repeats[: token_loops.relate(tokens, self.pairs, CODES, STOP, PUNCTUATION)]
         i, j = (place + self.begin for place in np.triu_indices(self.size, 1)) if own else ((), ())
         self.own = {name: _labelled(name, window, labels)[i, j] for name, labels in own.items()}
 
@@ -124,7 +136,7 @@ def _labelled(name: str, window: Window, labels: Labels) -> NDArray[np.bool_]:
         found = labels(window)
     except Exception as error:  # the caller's own code may raise anything
         raise HeadscopeError(
-            f"the relation {name!r} failed: {type(error).__name__}: {brief(error)}", "mend the function"
+            f"the relation {name!r} failed: {type(error).__name__}: {brief(error)}", "fix the function"
         ) from error
     if isinstance(found, str) or not isinstance(found, Sequence) or len(found) != len(window):
         size = f"{len(found)} labels" if isinstance(found, Sequence) else type(found).__name__

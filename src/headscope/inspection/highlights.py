@@ -15,12 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headscope.measures.focal import FEW
-from headscope.measures.relations import BOTH, REPEATED, SENTENCE, UNRELATED
-from headscope.measures.similarity import first_high_bin
+from headscope.choices import FEW_PAIRS, first_high_bin
+from headscope.measures.relations import BOTH, REPEATED, SAME_SENTENCE, UNRELATED
 
 if TYPE_CHECKING:
-    from headscope.inspection.core import Inspection
+    from headscope.inspection.inspection import Inspection
 
 KINDS = 3  # different words that a repetition head must find
 
@@ -31,7 +30,7 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
     One text is an illustration: nothing here is a finding about the model.
     """
     count = int(inspection.counting.sum())
-    if count < FEW:
+    if count < FEW_PAIRS:
         return [f"The text is too short to say anything of its heads: {count} token{'s' * (count != 1)} to compare."]
     layers, heads = inspection.layer_summary(tau), list(word_pairs(inspection, tau))
     found = [
@@ -64,8 +63,8 @@ def word_pairs(inspection: Inspection, tau: float) -> Iterator[WordPairs]:
     relation = inspection.relations.numpy()
     unknown = inspection.window.unknown
     known = ~(unknown[first] | unknown[second])
-    words = known & np.isin(relation, (BOTH, SENTENCE, REPEATED, UNRELATED))
-    same, again = np.isin(relation, (BOTH, SENTENCE)), np.isin(relation, (BOTH, REPEATED))
+    words = known & np.isin(relation, (BOTH, SAME_SENTENCE, REPEATED, UNRELATED))
+    same, again = np.isin(relation, (BOTH, SAME_SENTENCE)), np.isin(relation, (BOTH, REPEATED))
     share = _share_by_distance((second - first)[words], same[words], len(inspection.window))
     base = float(again[words].mean()) if words.any() else 0.0
     for k, layer in enumerate(inspection.captured.layers):
@@ -119,7 +118,7 @@ def _separators(layers: pd.DataFrame) -> str:
 
 
 def _distance(layers: pd.DataFrame) -> str:
-    distance = _by_layer(layers[layers.high_pairs >= FEW], "distance")
+    distance = _by_layer(layers[layers.high_pairs >= FEW_PAIRS], "distance")
     if len(distance) < 2:
         return ""
     near, far = min(distance, key=distance.__getitem__), max(distance, key=distance.__getitem__)
@@ -130,7 +129,7 @@ def _distance(layers: pd.DataFrame) -> str:
 
 
 def _sentence(heads: list[WordPairs]) -> str:
-    known = [h for h in heads if h.high >= FEW and h.in_sentence - h.by_distance > 0.1 * h.high]
+    known = [h for h in heads if h.high >= FEW_PAIRS and h.in_sentence - h.by_distance > 0.1 * h.high]
     if not known:
         return ""
     best = max(known, key=lambda h: (h.in_sentence - h.by_distance) / math.sqrt(h.high))
@@ -141,7 +140,7 @@ def _sentence(heads: list[WordPairs]) -> str:
 
 
 def _repetition(heads: list[WordPairs]) -> str:
-    known = [h for h in heads if h.high >= FEW and h.kinds >= KINDS and h.repeated > 2 * h.base * h.high]
+    known = [h for h in heads if h.high >= FEW_PAIRS and h.kinds >= KINDS and h.repeated > 2 * h.base * h.high]
     if not known:
         return ""
     best = max(known, key=lambda h: (h.repeated - h.base * h.high) / math.sqrt(h.high))
@@ -152,10 +151,11 @@ def _repetition(heads: list[WordPairs]) -> str:
 
 
 def _common_token(heads: pd.DataFrame) -> str:
-    told = heads[heads.high_pairs >= FEW].sort_values(["focal_share", "high_pairs"], ascending=False, kind="stable")
-    if told.empty:
+    enough = heads[heads.high_pairs >= FEW_PAIRS]
+    enough = enough.sort_values(["focal_share", "high_pairs"], ascending=False, kind="stable")
+    if enough.empty:
         return ""
-    best: Any = next(told.rename(columns={"head": "head_"}).itertuples(index=False))
+    best: Any = next(enough.rename(columns={"head": "head_"}).itertuples(index=False))
     return (
         f"Layer {best.layer}, head {best.head_} gathers round one token: “{best.focal_token}” is in "
         f"{best.focal_share:.0%} of its {best.high_pairs} high pairs."
@@ -177,6 +177,6 @@ def telling_head(seen: Inspection, layer: int | None = None) -> tuple[int, int]:
     """The head of a layer, the last one unless named, that gathers most of its pairs round one token."""
     heads = seen.summary()
     own = heads[heads.layer == (heads.layer.max() if layer is None else layer)]
-    told = own[own.high_pairs >= FEW]
+    told = own[own.high_pairs >= FEW_PAIRS]
     order = (told if len(told) else own).sort_values("focal_share", ascending=False, kind="stable")
     return int(order.layer.iloc[0]), int(order["head"].iloc[0])

@@ -7,32 +7,27 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from headscope.errors import HeadscopeError, brief, writing
-from headscope.measures.tally import Shape
-from headscope.result import schema
-from headscope.result.merge import ABOUT_SHARDS, ShardInfo, partial_name, write_result
-from headscope.result.shards import Sums
+from headscope.choices import described, differences
+from headscope.errors import HeadscopeError, brief
+from headscope.files import written_whole
+from headscope.measures.block_sums import BlockSums
+from headscope.measures.variables import FOCAL_TOKENS, VARIABLES, Shape, Sums
+from headscope.result.checksum import check_seal
+from headscope.result.merge import ABOUT_SHARDS, FILE, VERSION, ShardInfo, write_result
+from headscope.shortcuts import ResultShortcuts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headscope.figures.style import Picture
-    from headscope.findings import Findings
-    from headscope.findings.counts import Counts
 
-FILE = "result.nc"
-
-
-class Result:
+class Result(ResultShortcuts):
     """The sums of docs/method.md over a collection of texts; `dataset` is plain xarray.
 
     A model with several stacks has a dataset for each: `result.stack("cross")` is the same result seen through another.
@@ -47,9 +42,11 @@ class Result:
     ('layer', 'head', 'level', 'distance', 'relation')
     """
 
-    def __init__(self, file: str | Path, stack: str | None = None, *, keep: Any = None) -> None:
+    def __init__(
+        self, file: str | Path, stack: str | None = None, *, keep: Any = None, attrs: dict[str, Any] | None = None
+    ) -> None:
         self.file, self._keep = Path(file), keep
-        self.attrs = _attributes(self.file)
+        self.attrs = _attributes(self.file) if attrs is None else attrs
         self.stacks: tuple[str, ...] = tuple(self.attrs["stacks"].split(", "))
         self.name = stack or self.stacks[0]
         if self.name not in self.stacks:
@@ -57,7 +54,7 @@ class Result:
         self.settings: dict[str, Any] = json.loads(self.attrs["settings"])
         self.model: dict[str, Any] = json.loads(self.attrs["model"])
         self.texts: dict[str, Any] = json.loads(self.attrs["texts"])
-        self._specialists: dict[float, pd.DataFrame] = {}
+        self.kept: dict[Any, Any] = {}  # what is asked for more than once and takes long
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
@@ -67,7 +64,7 @@ class Result:
         if path.is_dir() and not file.exists():
             raise HeadscopeError(
                 f"{str(path)!r} holds no result",
-                "finish the run with the command that began it, or name another folder",
+                "finish the run with the command that started it, or name another folder",
             )
         return cls(file)
 
@@ -83,7 +80,7 @@ class Result:
 
     def stack(self, name: str) -> Result:
         """The same result for another attention stack of the model."""
-        return Result(self.file, name, keep=self._keep)
+        return Result(self.file, name, keep=self._keep, attrs=self.attrs)
 
     @cached_property
     def dataset(self) -> xr.Dataset:
@@ -119,34 +116,12 @@ class Result:
 
         return by_head(self, self.tau(tau))
 
-    # ------------------------------------------------------------------ findings
-
     @cached_property
-    def counts(self) -> Counts:
-        """What the shards counted, as arrays: read once, and all that numbers with intervals are made of."""
-        from headscope.findings.counts import counts_of
+    def blocks(self) -> BlockSums:
+        """The sums of each block of texts as arrays: read once, and all that numbers with intervals are made of."""
+        from headscope.result.blocks import block_sums
 
-        return counts_of(self)
-
-    def quantity(
-        self, name: str, *, by: str = "layer", tau: float | None = None, draws: int = 1000, seed: int = 0
-    ) -> xr.Dataset:
-        """A quantity of docs/method.md by "head", "layer", "third" of the depth or for the "model", with intervals.
-
-        `headscope.findings.QUANTITIES` names them all.
-        """
-        from headscope.findings import quantity
-        from headscope.findings.resampling import Resampling
-
-        return quantity(self.counts, Resampling(self.counts.windows, draws=draws, seed=seed), name, by, self.tau(tau))
-
-    def findings(
-        self, *, tau: float | None = None, floors: Sequence[Result] = (), draws: int = 1000, seed: int = 0
-    ) -> Findings:
-        """Every claim of the paper with its interval and verdict; `floors` are results of untrained models."""
-        from headscope.findings import findings
-
-        return findings(self, tau=tau, floors=floors, draws=draws, seed=seed)
+        return block_sums(self)
 
     def mean_matrix(self) -> xr.DataArray:
         """Mean S of every head by place in the window; NaN where no text has a pair. Kept for windows up to 512 tokens.
@@ -158,64 +133,19 @@ class Result:
         total, number = self.dataset["similarity_sum"], self.dataset["position_pairs"]
         return (total / number.where(number > 0)).rename("mean_similarity")
 
-    def distance_distribution(
-        self, *, by: str = "layer", tau: float | None = None, draws: int = 1000, seed: int = 0
-    ) -> xr.Dataset:
-        """The share of high pairs at each distance, with intervals, and that of all pairs beside it (`base`)."""
-        from headscope.findings.quantities import distances
-        from headscope.findings.resampling import Resampling
-
-        return distances(self.counts, Resampling(self.counts.windows, draws=draws, seed=seed), by, self.tau(tau))
-
-    def sensitivity(self, *, draws: int = 1000, seed: int = 0) -> xr.Dataset:
-        """Every finding over the threshold it depends on, from 0.1 to 0.9."""
-        from headscope.findings.sensitivity import sensitivity
-
-        return sensitivity(self, draws=draws, seed=seed)
-
-    def stability(self, *, tau: float | None = None) -> pd.DataFrame:
-        """How well disjoint sets of texts agree on the order of heads, against their size."""
-        from headscope.findings.stability import stability
-
-        return stability(self, tau=tau)
-
-    def group_agreement(self, *, tau: float | None = None) -> pd.DataFrame:
-        """How well groups of texts agree on the order of heads."""
-        from headscope.findings.stability import by_groups
-
-        return by_groups(self, tau=tau)
-
-    def specialists(self, *, tau: float | None = None) -> pd.DataFrame:
-        """Which heads stand out from the typical one on all texts alike, which do not, and of which it is unclear."""
-        from headscope.findings.specialists import specialists
-
-        at = self.tau(tau)
-        if at not in self._specialists:  # a report asks three times
-            self._specialists[at] = specialists(self, tau=at)
-        return self._specialists[at].copy()
-
-    def figure(self, name: str, **options: Any) -> Picture:
-        """Draw a figure by its name (`headscope.figures.catalog.FIGURES`); it shows itself in a notebook."""
-        from headscope.figures.catalog import draw
-
-        return draw(self, name, **options)
-
-    def show(self, *, floors: Sequence[Result] = ()) -> Any:
-        """Look at it in a notebook: findings at every threshold, the atlas of heads, curves and texts of each."""
-        from headscope.view import show_result
-
-        return show_result(self, floors)
-
     @property
     def inspect_options(self) -> dict[str, Any]:
         """The choices of the run, as `model.inspect` takes them: how one of its texts is looked at in the same way."""
-        from headscope.inspection.tables import Options
-
-        return {option.name: self.settings[option.name] for option in fields(Options)}
+        return {choice.name: self.settings[choice.name] for choice in described(of_text=True)}
 
     def tau(self, tau: float | None) -> float:
         """τ as asked for, or the run's own."""
         return float(self.settings["tau"] if tau is None else tau)
+
+    @property
+    def selected(self) -> bool:
+        """Whether it is a part of a run, or a sum of runs: then it has no rows per text of its own."""
+        return not self.texts.get("whole", True)
 
     def examples(self, layer: int, head: int, score: str, k: int = 5, *, lowest: bool = False) -> pd.DataFrame:
         """The texts in which one head shows a score most (or least): needs a run with per-text rows.
@@ -240,6 +170,7 @@ class Result:
             "texts": self.texts["texts"] + other.texts["texts"],
             "bad": self.texts["bad"] + other.texts["bad"],
             "refused": self.texts["refused"] + other.texts["refused"],
+            "whole": False,
         }
         return self._written([_Stored(self), _Stored(other)], {"texts": texts})
 
@@ -254,7 +185,8 @@ class Result:
         counts, groups = self.shards["texts_read"].values, self.shards["group"].values
         taken = sum(int(n) for n, name in zip(counts, groups, strict=True) if name in wanted)
         # Bad records are of no group, so a selection has none.
-        texts = {"name": f"{self.texts['name']}: {', '.join(wanted)}", "texts": taken, "bad": 0, "refused": 0}
+        name = f"{self.texts['name']}: {', '.join(wanted)}"
+        texts = {"name": name, "texts": taken, "bad": 0, "refused": 0, "whole": False}
         return self._written([_Stored(self)], {"texts": texts}, groups=wanted)
 
     def _written(self, sources: list[_Stored], header: dict[str, Any], groups: Sequence[str] | None = None) -> Result:
@@ -277,11 +209,8 @@ class Result:
         target = Path(file)
         if target.suffix != ".nc":
             raise HeadscopeError(f"{str(file)!r} is not named like a netCDF file", "end the name in .nc")
-        with writing(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial = partial_name(target)
+        with written_whole(target) as partial:
             shutil.copyfile(self.file, partial)
-            partial.replace(target)
         return target
 
     def close(self) -> None:
@@ -300,32 +229,31 @@ class _Stored:
         self.infos = [ShardInfo(str(g), int(t), str(h)) for t, g, h in zip(texts, groups, hashes, strict=True)]
 
     def sums(self, number: int, only: str | None = None) -> Sums:
-        found: Sums = {}
+        sums: Sums = {}
         for name, result in self.stacks.items():
             one = (result.shards[[only]] if only else result.shards).isel(shard=number).load()
-            found[name] = {
+            sums[name] = {
                 str(key): values.values if values.dtype.kind == "f" else values.values.astype(np.int64)
                 for key, values in one.data_vars.items()
                 if key not in ABOUT_SHARDS
             }
-            dense = found[name]["focal_tokens"]
+            dense = sums[name][FOCAL_TOKENS]
             places = np.argwhere(dense)
             tokens = result.dataset["token"].values[places[:, 2]] if len(places) else np.zeros(0, dtype=np.int64)
-            found[name]["focal_tokens"] = np.column_stack([places[:, 0], places[:, 1], tokens, dense[tuple(places.T)]])
-        return found
+            sums[name][FOCAL_TOKENS] = np.column_stack([places[:, 0], places[:, 1], tokens, dense[tuple(places.T)]])
+        return sums
 
-    def matrices(self, group: str) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {}
-        for name, result in self.stacks.items():
-            if "similarity_sum" not in result.dataset:
-                continue
+    def group_sums(self, group: str) -> Sums:
+        sums: Sums = {}
+        for stack, result in self.stacks.items():
+            names = [name for name, each in VARIABLES.items() if each.kept == "group" and name in result.dataset]
             if len(result.groups) < 2:
-                found[name] = result.dataset["similarity_sum"].values
+                sums[stack] = {name: result.dataset[name].values for name in names}
                 continue
             with result._opened("groups") as opened:
                 place = json.loads(opened.attrs["names"]).index(group)
-                found[name] = opened[f"similarity_sum_{place}"].values
-        return found
+                sums[stack] = {name: opened[f"{name}_{place}"].values for name in names}
+        return sums
 
     def words(self) -> dict[int, str]:
         """How the tokens are written."""
@@ -340,20 +268,19 @@ def _shape(result: Result) -> Shape:
     own = tuple(result.settings["relations"])
     sizes = result.dataset.sizes
     layers = tuple(int(layer) for layer in result.dataset["layer"].values)
-    return Shape(layers, sizes["head"], sizes["i"], own, cross=result.name == "cross")
+    cross, readings = result.name == "cross", (result.settings["similarity"],)
+    return Shape(layers, sizes["head"], sizes["i"], own, cross, readings)
 
 
 def _check_same(one: Result, other: Result) -> None:
-    from headscope.runs.settings import differences
-
-    found = differences(one.settings, other.settings)
+    apart = differences(one.settings, other.settings)
     parts = [part for part in ("weights", "config", "tokenizer") if one.model[part] != other.model[part]]
     if parts:
-        found.append(f"model: {one.model['name']}, and {other.model['name']} (their {', '.join(parts)} differ)")
+        apart.append(f"model: {one.model['name']}, and {other.model['name']} (their {', '.join(parts)} differ)")
     if one.stacks != other.stacks:
-        found.append(f"stacks: {one.stacks}, and {other.stacks}")
-    if found:
-        raise HeadscopeError(f"results that differ do not add up: {'; '.join(found)}", "compare them instead")
+        apart.append(f"stacks: {one.stacks}, and {other.stacks}")
+    if apart:
+        raise HeadscopeError(f"results that differ do not add up: {'; '.join(apart)}", "compare them instead")
 
 
 def _attributes(file: Path) -> dict[str, Any]:
@@ -361,27 +288,31 @@ def _attributes(file: Path) -> dict[str, Any]:
     if not file.exists():
         raise HeadscopeError(f"there is no file {str(file)!r}", "check the path")
     try:
+        check_seal(file)
         with xr.open_dataset(file, engine="h5netcdf") as opened:
-            found = dict(opened.attrs)
+            attrs = dict(opened.attrs)
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise HeadscopeError(
-            f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged or no result"
+            f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged or something else"
         ) from error
-    version = found.get("schema")
-    if version is None or "settings" not in found:
-        raise HeadscopeError(f"{str(file)!r} is no result of headscope analyze", "name a result.nc or a run's folder")
-    if version != schema.VERSION:
-        age = "an older" if isinstance(version, (int, np.integer)) and version < schema.VERSION else "a newer"
+    version = attrs.get("schema")
+    if version is None or "settings" not in attrs:
         raise HeadscopeError(
-            f"{str(file)!r} is of {age} schema, {version}; this headscope reads {schema.VERSION}",
-            f"use headscope {found.get('headscope', 'of that time')}, or run the analysis again",
+            f"{str(file)!r} is not a result of headscope analyze", "name a result.nc or a run's folder"
+        )
+    if version != VERSION:
+        age = "an older" if isinstance(version, (int, np.integer)) and version < VERSION else "a newer"
+        raise HeadscopeError(
+            f"{str(file)!r} is of {age} schema, {version}; this headscope reads {VERSION}",
+            f"use headscope {attrs.get('headscope', 'of that time')}, or run the analysis again",
         )
     try:
-        told = [json.loads(found[name]) for name in ("settings", "model", "texts")]
-        sound = all(isinstance(part, dict) for part in told) and isinstance(found["stacks"], str)
-        sound = sound and "tau" in told[0] and "name" in told[1] and {"name", "texts", "bad", "refused"} <= set(told[2])
+        parts = [json.loads(attrs[name]) for name in ("settings", "model", "texts")]
+        sound = all(isinstance(part, dict) for part in parts) and isinstance(attrs["stacks"], str)
+        sound = sound and "tau" in parts[0] and "name" in parts[1]
+        sound = sound and {"name", "texts", "bad", "refused"} <= set(parts[2])
     except (KeyError, ValueError, TypeError):
         sound = False
     if not sound:
         raise HeadscopeError(f"{str(file)!r} does not say what it holds", "it may be damaged; run the analysis again")
-    return found
+    return attrs

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.measures.relations import BOTH, REPEATED, SENTENCE, STOP_PAIR, UNRELATED
-from headscope.measures.similarity import first_high_bin
+from headscope.choices import first_high_bin
+from headscope.measures.relations import BOTH, REPEATED, SAME_SENTENCE, STOP_PAIR, UNRELATED
 
 Array = NDArray[np.float64]
-WORDS = (BOTH, SENTENCE, REPEATED, UNRELATED)  # the relations of two words
-WITHIN, ACROSS = (SENTENCE, BOTH), (UNRELATED, REPEATED)
-SIGNALS = {"sentence": (SENTENCE,), "repeated": (REPEATED,), "all": (SENTENCE, REPEATED, BOTH)}
+WORDS = (BOTH, SAME_SENTENCE, REPEATED, UNRELATED)  # the relations of two words
+WITHIN, ACROSS = (SAME_SENTENCE, BOTH), (UNRELATED, REPEATED)
+SIGNALS = {"sentence": (SAME_SENTENCE,), "repeated": (REPEATED,), "all": (SAME_SENTENCE, REPEATED, BOTH)}
 
 
 def high_and_all(pairs: Array, tau: float) -> tuple[Array, Array]:
@@ -73,12 +73,12 @@ def sentence_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Ar
 
 def repetition_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
     """Repeated pairs against others, at equal distance and sentence."""
-    return _classes(high, every, ones=(REPEATED, BOTH), zeros=(UNRELATED, SENTENCE))
+    return _classes(high, every, ones=(REPEATED, BOTH), zeros=(UNRELATED, SAME_SENTENCE))
 
 
 def separator_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
     """Pairs with a sentence stop against unrepeated pairs of words, at equal distance."""
-    plain = [UNRELATED, SENTENCE]
+    plain = [UNRELATED, SAME_SENTENCE]
     return high[..., STOP_PAIR], every[..., STOP_PAIR], high[..., plain].sum(-1), every[..., plain].sum(-1)
 
 
@@ -166,7 +166,7 @@ def separation(pairs: Array, signal: str = "all") -> Array:
     Takes all levels: (…, level, distance, relation). 0.5 is no separation. Distances count by their signal pairs.
 
     >>> pairs = np.zeros((21, 1, 7))
-    >>> pairs[5, 0, SENTENCE], pairs[4, 0, UNRELATED], pairs[5, 0, UNRELATED] = 4, 1, 1
+    >>> pairs[5, 0, SAME_SENTENCE], pairs[4, 0, UNRELATED], pairs[5, 0, UNRELATED] = 4, 1, 1
     >>> separation(pairs, "sentence")
     array(0.75)
     """

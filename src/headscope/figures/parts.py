@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headscope.figures.style import BASE, THIRD_SHADES
-from headscope.findings.counts import THIRDS, Counts
 from headscope.findings.resampling import Estimate
+from headscope.measures.block_sums import THIRDS, BlockSums
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
-    from headscope.result.core import Result
+    from headscope.result.result import Result
 
 
 def spoken_of(result: Result, tau: float | None = None) -> str:
@@ -28,7 +28,7 @@ def spoken_of(result: Result, tau: float | None = None) -> str:
     return ", ".join(parts)
 
 
-def shade_thirds(axes: Any, counts: Counts) -> None:
+def shade_thirds(axes: Any, counts: BlockSums) -> None:
     """Grey behind the early and the final layers."""
     for name in THIRDS:
         places = counts.third(name)
@@ -37,7 +37,7 @@ def shade_thirds(axes: Any, counts: Counts) -> None:
             axes.axvspan(first - 0.5, last + 0.5, color=THIRD_SHADES[name], linewidth=0, zorder=0)
 
 
-def over_layers(axes: Any, counts: Counts, found: Estimate, style: dict[str, Any], label: str = "") -> None:
+def over_layers(axes: Any, counts: BlockSums, found: Estimate, style: dict[str, Any], label: str = "") -> None:
     """A line over layers with its interval as a band."""
     layers = np.array(counts.layers)
     axes.fill_between(layers, found.low, found.high, color=style["color"], alpha=0.22, linewidth=0)

@@ -15,11 +15,11 @@ class Busy(Exception):  # noqa: N818 - an answer
     """The line is full, or the turn did not come in time."""
 
 
-class Lane:
+class WorkQueue:
     """Threads with a bounded line before them.
 
-    >>> lane = Lane("sums", workers=1, waiting=0)
-    >>> asyncio.run(lane.run(sum, [1, 2]))
+    >>> queue = WorkQueue("sums", workers=1, waiting=0)
+    >>> asyncio.run(queue.run(sum, [1, 2]))
     3
     """
 

@@ -1,0 +1,118 @@
+"""Files that are whole or not there: written under another name, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headscope.errors import HeadscopeError, brief
+
+ELSEWHERE = "name a folder that can be written to and has room"
+
+
+@contextmanager
+def writable(target: str | Path, remedy: str = ELSEWHERE) -> Iterator[None]:
+    """Turn whatever keeps a file from being written into a sentence: which file, what is wrong, what to do.
+
+    >>> with writable("/proc/nowhere/a.txt"):
+    ...     raise PermissionError(13, "Permission denied")
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: '/proc/nowhere/a.txt' cannot be written: Permission denied. ...
+    """
+    try:
+        yield
+    except OSError as error:
+        raise cannot(target, "be written", error, remedy) from error
+
+
+@contextmanager
+def written_whole(target: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
+    """A path to write to, which becomes `target` when the block ends without an error.
+
+    Whoever reads `target` finds a whole file or none, even after a crash. What was written so far is removed where
+    the block fails: on a full disk it takes the room that is missing.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with written_whole(folder / "new" / "a.txt") as partial:
+    ...     _ = partial.write_text("all of it")
+    >>> [file.name for file in (folder / "new").iterdir()]
+    ['a.txt']
+    """
+    partial = partial_name(target)
+    try:
+        with writable(target, remedy):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        with writable(target, remedy):
+            with partial.open("rb+") as written:
+                os.fsync(written.fileno())
+            os.replace(partial, target)
+            flush_folder(target.parent)
+    except (OSError, RuntimeError) as error:  # HDF5 tells of a full disk in a RuntimeError, too
+        raise cannot(target, "be written", error, remedy) from error
+    finally:
+        with suppress(OSError):  # it is not there after a success, and cannot be there where nothing can be written
+            partial.unlink()
+
+
+def write_whole(target: Path, content: str | bytes, remedy: str = ELSEWHERE) -> Path:
+    """Write a text or bytes as a whole file; returns its path."""
+    with written_whole(target, remedy) as partial:
+        partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return target
+
+
+def partial_name(file: Path) -> Path:
+    """Where a file is written before it has its name."""
+    return file.with_name(f".{file.name}.partial")
+
+
+def flush_folder(folder: Path) -> None:
+    """Make a rename last: it is an entry of the folder, which has to reach the disk too."""
+    if os.name == "nt":  # Windows opens no folders, and keeps its own order of entries
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def cannot(file: str | Path, what: str, error: OSError | RuntimeError, remedy: str) -> HeadscopeError:
+    """The error for a file that cannot be written, locked or made."""
+    reason = getattr(error, "strerror", None) or brief(error)
+    return HeadscopeError(f"{str(file)!r} cannot {what}: {reason}", remedy)
+
+
+def sha256_of(file: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+# ---------------------------------------------------------------------- web pages
+
+
+def page_path(out: str | Path) -> Path:
+    """The path of a page that is to be written, refused where it is not named like one.
+
+    >>> page_path("report.txt")
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: 'report.txt' is not named like a web page. To fix it: end the name in .html.
+    """
+    target = Path(out)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
+    return target
+
+
+def make_folder_for(out: str | Path) -> Path:
+    """The path of a page with its folder made: before the minutes that the page itself takes."""
+    target = page_path(out)
+    with writable(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    return target

@@ -1,0 +1,103 @@
+"""The one way through a model: windows go in, and whoever listens is handed layer after layer of what its heads did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from headscope.errors import HeadscopeError, brief
+from headscope.models.forward import collate, forward, pad_token, start_token
+from headscope.tap import LayerHeads, tap
+from headscope.windows import Window, WindowBatch, batch_windows
+
+if TYPE_CHECKING:
+    from headscope.models.model import Model
+
+Listener = Callable[[LayerHeads], None]
+
+
+class OutOfMemory(HeadscopeError):  # noqa: N818 - it says what happened
+    """A batch did not fit into memory; a smaller one may."""
+
+
+class Reader:
+    """Takes windows through a model while it is open; several may be open at once, each in a thread of its own.
+
+    >>> import headscope
+    >>> from headscope.windows import window
+    >>> model = headscope.load()
+    >>> read = window("It rains.", None, model.tokenizer, model.template)
+    >>> with Reader(model, layers=[11]) as reader:
+    ...     reader.read(reader.batch([read]), lambda heads: print(heads.stack, heads.layer, tuple(heads.outputs.shape)))
+    encoder 11 (1, 12, 6, 32)
+    """
+
+    def __init__(self, model: Model, *, layers: Collection[int] | None = None) -> None:
+        self.model = model
+        self._listener: Listener = _nobody
+        self._failure: BaseException | None = None  # what the listener itself raised
+        config = model.network.config
+        self._pad = pad_token(config)
+        self._decoder_start = start_token(config) if model.paired else None
+        self._tap = tap(
+            model.network,
+            self._hand_over,
+            weights=True,
+            route=model.report.route,
+            causal=model.stack().causal,
+            layers=layers,
+        )
+
+    def __enter__(self) -> Reader:
+        self._tap.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._tap.__exit__(*error)
+
+    def batch(self, windows: Sequence[Window]) -> WindowBatch:
+        """Windows as this model reads them, a decoder's beside them."""
+        return batch_windows(windows, self._decoder_start, self.model.tokenizer)
+
+    def read(self, batch: WindowBatch, listener: Listener) -> None:
+        """Run a batch once; `listener` is called with every layer as soon as it has run."""
+        windows, network = batch.windows, self.model.network
+        types = [each.types.tolist() for each in windows] if any(len(each.texts) > 1 for each in windows) else None
+        self._listener, self._failure = listener, None
+        try:
+            forward(network, collate([each.ids.tolist() for each in windows], self._pad, network.device, types))
+        except Exception as error:
+            if isinstance(error, HeadscopeError) or (error is self._failure and not _lacks_memory(error)):
+                raise
+            raise self._failed(windows, error) from error
+        finally:
+            self._listener = _nobody
+
+    def _hand_over(self, heads: LayerHeads) -> None:
+        try:
+            self._listener(heads)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _failed(self, windows: Sequence[Window], error: Exception) -> HeadscopeError:
+        """Running out of memory is told apart from whatever else a model may raise."""
+        longest = max(len(each) for each in windows)
+        what = f"a window of {longest} tokens" if len(windows) == 1 else f"{len(windows)} windows of {longest} tokens"
+        problem = f"{self.model.name!r} failed on {what}: {type(error).__name__}: {brief(error)}"
+        if _lacks_memory(error):
+            return OutOfMemory(problem, "take a shorter window, a smaller batch or a device with more memory")
+        return HeadscopeError(problem, "try a shorter window; headscope check tells whether the model works at all")
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    known = ("not enough memory", "out of memory", "allocate memory")
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in known)
+
+
+def _nobody(heads: LayerHeads) -> None:
+    raise AssertionError("a layer ran while nobody was listening")

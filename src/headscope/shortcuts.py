@@ -1,0 +1,200 @@
+"""Methods that reach upward: `model.inspect`, `inspection.show`, `result.findings` and their like.
+
+Rooms know only what stands before them (docs/architecture.md); people expect these methods all the same. They stand
+here together, each a line or two that hands over to a later room, and are the one exception that the import contract
+makes. What a method does is found in the function that it calls. `self` is typed as Any, because the class it will be
+a part of stands in a room of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from headscope.choices import TextChoices, make_choices
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from headscope.figures.style import Picture
+    from headscope.findings import Findings
+    from headscope.inspection import Inspection
+    from headscope.result.result import Result
+
+
+class ModelShortcuts:
+    """What a model is asked to do."""
+
+    def inspect(
+        self: Any,
+        text: str | Sequence[int],
+        pair: str | None = None,
+        *,
+        stack: str | None = None,
+        start: int = 0,
+        layers: Collection[int] | None = None,
+        maps: bool = True,
+        **choices: Unpack[TextChoices],
+    ) -> Inspection:
+        """Run one text, or a pair of texts, or given token ids, and keep what every head made of it.
+
+        A text longer than `window` tokens (128 unless said otherwise, or the model's longest where that is shorter) is
+        shown through a window that `start` (in tokens of the text) moves. `stack` picks the encoder, decoder or
+        cross-attention of a model with several. For long windows, `layers` keeps only some layers, and `maps=False`
+        no attention maps: they are made again, a layer at a time, when asked for. The other options are the method's
+        choices: `window`, `similarity` "dot" or "cosine", `scale` of levels "max" or "rank", what makes a pair
+        `repeated`, "token" or "word", whether `special` tokens take part, and the `language` for splitting sentences.
+
+        >>> import headscope
+        >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
+        >>> seen
+        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads
+        >>> dict(seen.similarity.sizes)
+        {'layer': 12, 'head': 12, 'i': 14, 'j': 14}
+        """
+        from headscope.inspection.reading import inspect
+
+        made = make_choices(choices, self.default_window)
+        return inspect(self, text, pair, made, stack=stack, start=start, layers=layers, maps=maps)
+
+
+class InspectionShortcuts:
+    """How an inspection is looked at."""
+
+    def show(
+        self: Any,
+        layer: int | None = None,
+        head: int | None = None,
+        *,
+        tau: float = 0.5,
+    ) -> Any:
+        """Look at it in a notebook: text, matrices and all heads, linked. Needs no network."""
+        from headscope.view import show_inspection
+
+        return show_inspection(self, layer, head, tau)
+
+    def view_html(
+        self: Any,
+        out: str | Path,
+        layer: int | None = None,
+        head: int | None = None,
+    ) -> Path:
+        """Write the same view as one HTML file that works from disk and asks nobody for anything."""
+        from headscope.view import save_inspection
+
+        return save_inspection(self, out, layer, head)
+
+    def plot_similarity(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
+        """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked."""
+        from headscope.figures.matrix import similarity_figure
+
+        return similarity_figure(self, layer, head, theta)
+
+    def plot_attention(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
+        """A of one head with tokens on the axes, and the attention each token receives."""
+        from headscope.figures.matrix import attention_figure
+
+        return attention_figure(self, layer, head, theta)
+
+    def plot_head(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
+        """Both of them, the attention map above and the similarity matrix under it."""
+        from headscope.figures.matrix import head_figure
+
+        return head_figure(self, layer, head, theta)
+
+    def plot_grid(self: Any) -> Picture:
+        """S of every head of every layer as small multiples."""
+        from headscope.figures.grid import grid_figure
+
+        return grid_figure(self)
+
+
+class ResultShortcuts:
+    """What a result is asked for: numbers with intervals, verdicts, figures."""
+
+    def quantity(
+        self: Any,
+        name: str,
+        *,
+        by: str = "layer",
+        tau: float | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+    ) -> xr.Dataset:
+        """A quantity of docs/method.md by "head", "layer", "third" of the depth or for the "model", with intervals.
+
+        `headscope.findings.QUANTITIES` names them all.
+        """
+        from headscope.findings.estimates import quantity
+        from headscope.findings.resampling import Resampling
+
+        return quantity(self.blocks, Resampling(self.blocks.windows, draws=draws, seed=seed), name, by, self.tau(tau))
+
+    def distance_distribution(
+        self: Any,
+        *,
+        by: str = "layer",
+        tau: float | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+    ) -> xr.Dataset:
+        """The share of high pairs at each distance, with intervals, and that of all pairs beside it (`base`)."""
+        from headscope.findings.estimates import distances
+        from headscope.findings.resampling import Resampling
+
+        return distances(self.blocks, Resampling(self.blocks.windows, draws=draws, seed=seed), by, self.tau(tau))
+
+    def findings(
+        self: Any,
+        *,
+        tau: float | None = None,
+        floors: Sequence[Result] = (),
+        draws: int = 1000,
+        seed: int = 0,
+    ) -> Findings:
+        """Every claim of the paper with its interval and verdict; `floors` are results of untrained models."""
+        from headscope.findings import findings
+
+        return findings(self, tau=tau, floors=floors, draws=draws, seed=seed)
+
+    def sensitivity(self: Any, *, draws: int = 1000, seed: int = 0) -> xr.Dataset:
+        """Every finding over the threshold it depends on, from 0.1 to 0.9."""
+        from headscope.findings.sensitivity import sensitivity
+
+        return sensitivity(self, draws=draws, seed=seed)
+
+    def stability(self: Any, *, tau: float | None = None) -> pd.DataFrame:
+        """How well disjoint sets of texts agree on the order of heads, against their size."""
+        from headscope.findings.stability import stability
+
+        return stability(self, tau=tau)
+
+    def group_agreement(self: Any, *, tau: float | None = None) -> pd.DataFrame:
+        """How well groups of texts agree on the order of heads."""
+        from headscope.findings.stability import by_groups
+
+        return by_groups(self, tau=tau)
+
+    def specialists(self: Any, *, tau: float | None = None) -> pd.DataFrame:
+        """Which heads stand out from the typical one on all texts alike, which do not, and of which it is unclear."""
+        from headscope.findings.specialists import specialists
+
+        at = self.tau(tau)
+        if ("specialists", at) not in self.kept:  # a report asks three times
+            self.kept["specialists", at] = specialists(self, tau=at)
+        table: pd.DataFrame = self.kept["specialists", at]
+        return table.copy()
+
+    def figure(self: Any, name: str, **options: Any) -> Picture:
+        """Draw a figure by its name (`headscope.figures.catalog.FIGURES`); it shows itself in a notebook."""
+        from headscope.figures.catalog import draw
+
+        return draw(self, name, **options)
+
+    def show(self: Any, *, floors: Sequence[Result] = ()) -> Any:
+        """Look at it in a notebook: findings at every threshold, the atlas of heads, curves and texts of each."""
+        from headscope.view import show_result
+
+        return show_result(self, floors)
