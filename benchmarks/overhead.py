@@ -37,13 +37,13 @@ import torch
 import transformers
 
 import headscope
-from headscope.measures.described import Described, describe
+from headscope.measures.batch_index import BatchIndex, index_batch
 from headscope.measures.relations import RELATIONS
 from headscope.models.forward import Batch, collate, forward, pad_token
 from headscope.result.shards import pack
 from headscope.runs.plan import peak_memory
 from headscope.runs.settings import make_settings
-from headscope.runs.worker import Worker
+from headscope.runs.worker import Threads, Worker
 from headscope.texts import Record
 
 PEERS = ("hooks", "transformer_lens", "nnsight")
@@ -74,19 +74,16 @@ class Bench:
         passages = [p["text"] for p in headscope.passages()]
         whole = [f"{passages[k % 64]} {passages[(7 * k + 1) % 64]}" for k in range(texts)]  # all fill the window
         self.records = [Record(str(k), text) for k, text in enumerate(whole)]
-        self.settings = make_settings(
-            self.model, window=LENGTH, windows="first", similarity="dot", scale="max", repeated="token", special=False,
-            language="en", tau=0.5, theta=0.3, layers=None, seed=0, relations={},
-        )  # fmt: skip
-        self.worker = Worker(self.model, self.settings, {}, lanes=self.threads, threads=1)
+        self.settings = make_settings(self.model, {"window": LENGTH}, relations={})
+        self.worker = Worker(self.model, self.settings, {}, threads=Threads(reading=self.threads))
         self.size = min(batch, -(-texts // self.threads))
         windows = sorted((self.worker.windows(record)[0] for record in self.records), key=len)
-        self.batches: list[tuple[Batch, Described]] = []
+        self.batches: list[tuple[Batch, BatchIndex]] = []
         for begin in range(0, texts, self.size):
             part = windows[begin : begin + self.size]
             ids = collate([w.ids.tolist() for w in part], pad_token(self.model.network.config), "cpu")
             heads = self.model.stack().heads
-            self.batches.append((ids, describe(part, heads, repeated="token", special=False, own={})))
+            self.batches.append((ids, index_batch(part, heads, repeated="token", special=False, own={})))
         self._lens: Any = None
         self._nnsight: Any = None
 
@@ -97,8 +94,7 @@ class Bench:
         self.model.network.set_attn_implementation("eager")
 
     def headscope(self) -> None:
-        outcome = self.worker.shard(self.records, self.size)
-        pack({name: tally.variables() for name, tally in outcome.tallies.items()})
+        pack(self.worker.shard(self.records, self.size).sums)
 
     def hooks(self) -> None:
         network, held = self.model.network, []
@@ -106,11 +102,11 @@ class Bench:
             layer.attention.output.dense.register_forward_pre_hook(lambda module, args: held.append(args[0]))
             for layer in network.encoder.layer
         ]
-        for batch, described in self.batches:
+        for batch, index in self.batches:
             held.clear()
             with torch.no_grad():
                 maps = network(batch.ids, batch.mask, output_attentions=True).attentions
-            self._statistics(list(zip(held, maps, strict=True)), described)
+            self._statistics(list(zip(held, maps, strict=True)), index)
         for handle in handles:
             handle.remove()
 
@@ -125,13 +121,13 @@ class Bench:
             name = str(Path(headscope.__file__).parent / "data" / "bert12")  # for the tokenizer; the model is given
             self._lens = TransformerBridge.boot_transformers(name, device="cpu", hf_model=whole)
         layers = self.model.stack().layers
-        for batch, described in self.batches:
+        for batch, index in self.batches:
             _, cache = self._lens.run_with_cache(
                 batch.ids, attention_mask=batch.mask, names_filter=lambda n: n.endswith(("hook_z", "hook_pattern"))
             )
             found = [(cache[f"blocks.{k}.attn.hook_z"].flatten(2), cache[f"blocks.{k}.attn.hook_pattern"])
                      for k in range(layers)]  # fmt: skip
-            self._statistics(found, described)
+            self._statistics(found, index)
 
     def nnsight(self) -> None:
         from nnsight import NNsight
@@ -139,24 +135,24 @@ class Bench:
         if self._nnsight is None:
             self._nnsight = NNsight(self.model.network)
         seen = self._nnsight
-        for batch, described in self.batches:
+        for batch, index in self.batches:
             with torch.no_grad(), seen.trace(batch.ids, attention_mask=batch.mask):
                 found = []
                 for layer in seen.encoder.layer:
                     found.append(layer.attention.self.output)
                 found.save()
-            self._statistics(found, described)
+            self._statistics(found, index)
 
-    def _statistics(self, layers: list[tuple[torch.Tensor, torch.Tensor]], described: Described) -> None:
+    def _statistics(self, layers: list[tuple[torch.Tensor, torch.Tensor]], index: BatchIndex) -> None:
         """Most of the statistics as one writes them in NumPy, vectorised over heads."""
         heads = self.model.stack().heads
         table = (LENGTH - 1) * len(RELATIONS)
         for outputs, weights in layers:
             o = outputs.reshape(*outputs.shape[:2], heads, -1).transpose(1, 2).numpy()  # (B, H, T, d)
-            numpy_layer(o, weights.numpy(), described, np.zeros((heads, 21 * table), np.int64), table)
+            numpy_layer(o, weights.numpy(), index, np.zeros((heads, 21 * table), np.int64), table)
 
 
-def numpy_layer(o: np.ndarray, a: np.ndarray, d: Described, pairs: np.ndarray, table: int) -> None:
+def numpy_layer(o: np.ndarray, a: np.ndarray, d: BatchIndex, pairs: np.ndarray, table: int) -> None:
     """Pairs by level, distance and relation; sums of S; attention; correlation; regions; focal tokens at every τ."""
     heads = o.shape[1]
     mean = np.zeros((heads, o.shape[2], o.shape[2]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
+import math
 import os
 import re
 import shlex
@@ -18,10 +19,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import headscope
+from headscope.choices import described
 from headscope.cli import main
 from headscope.cli.parser import build_parser
 from headscope.findings import Finding, Findings
 from headscope.inspection import FocalToken, Inspection
+from headscope.measures.quantities import QUANTITIES
+from headscope.measures.variables import VARIABLES
 from headscope.report import write_report
 from headscope.tap import LayerHeads, tap
 from headscope.texts import example_passage, open_texts
@@ -63,13 +67,52 @@ def reference() -> str:
             parts.append(entry(name, thing, 3))
             if inspect.isclass(thing):
                 parts += [entry(member, value, 4) for member, value in members(thing)]
+    parts += [choices_table(), variables_table(), quantities_table()]
     parts.append("## Command line\n")
     parts += [f"### headscope {name}\n\n```text\n{help_of(name)}```\n" for name in COMMANDS]
     return "\n".join(parts)
 
 
+def table(title: str, intro: str, heads: list[str], rows: list[list[str]]) -> str:
+    lines = [f"## {title}\n", f"{intro}\n", " | ".join(["", *heads, ""]).strip(), "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def choices_table() -> str:
+    rows = [
+        [f"`{c.name}`", f"`{c.default!r}`", ", ".join(f"`{value!r}`" for value in c.allowed), c.help,
+         "text, run" if c.of_text else "run"]
+        for c in described()
+    ]  # fmt: skip
+    intro = "What the method leaves open: keyword arguments of `model.inspect` (text) and of `headscope.analyze` (run)."
+    return table("Choices", intro, ["name", "usual", "allowed", "what it is", "of"], rows)
+
+
+def variables_table() -> str:
+    rows = [[f"`{v.name}`", ", ".join(v.dims) or "–", v.kind, v.kept, v.meaning] for v in VARIABLES.values()]
+    intro = (
+        "What a result holds (`result.dataset`; `result.shards` has those that are kept for each block). "
+        "`headscope.measures.variables.declare` adds one of your own."
+    )
+    return table("Variables", intro, ["name", "dimensions", "kind", "kept for each", "what it is"], rows)
+
+
+def quantities_table() -> str:
+    rows = [
+        [f"`{q.name}`", q.label, q.meaning.replace("|", "\\|"), "–" if math.isnan(q.none) else f"{q.none:g}",
+         ", ".join(sorted(q.shown)) or "–"]
+        for q in QUANTITIES.values()
+    ]  # fmt: skip
+    intro = (
+        "What is derived (`result.quantity`). `headscope.measures.quantities.declare` adds one of your own, which is "
+        "then shown wherever it says."
+    )
+    return table("Quantities", intro, ["name", "label", "what it is", "no effect", "shown in"], rows)
+
+
 def members(cls: type) -> list[tuple[str, Any]]:
-    own = [(name, value) for name, value in vars(cls).items() if not name.startswith("_")]
+    own = [(n, v) for each in reversed(cls.__mro__[:-1]) for n, v in vars(each).items() if not n.startswith("_")]
+    own = list(dict(own).items())
     described = [(name, value) for name, value in own if inspect.getdoc(getattr(value, "func", value))]
     return [(name, value) for name, value in described if callable(value) or is_property(value)]
 
@@ -135,7 +178,7 @@ def screenshots() -> None:
     sys.path.insert(0, str(HERE.parent / "tests"))
     from browser import chromium
     from headscope.view.desk import Desk
-    from headscope.view.run_data import Corpus
+    from headscope.view.run_data import RunData
     from viewing import Tab, served
 
     model = headscope.load()
@@ -145,7 +188,7 @@ def screenshots() -> None:
         run = headscope.analyze(
             model, rows, out="run", per_text=True, shard_size=2, progress=False, group_field="group"
         )
-        desk = Desk(lambda: model, Corpus(run), state={"layer": 4, "head": 1})
+        desk = Desk(lambda: model, RunData(run), state={"layer": 4, "head": 1})
         desk.inspect(text)
         at = desk.texts()[0].labels.index("dog")
         looks: list[tuple[str, str, dict[str, Any]]] = [

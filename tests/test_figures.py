@@ -75,7 +75,7 @@ def test_a_figure_shows_itself_in_a_notebook(seen: Any) -> None:
 
 def test_other_formats_and_places_are_refused(seen: Any, tmp_path: Path) -> None:
     figure = seen.plot_similarity(0, 0)
-    with pytest.raises(HeadscopeError, match="no figure format"):
+    with pytest.raises(HeadscopeError, match="not a figure format"):
         figure.save(tmp_path / "x.bmp")
     with pytest.raises(HeadscopeError, match="cannot be written"):
         figure.save("/dev/null/x.png")

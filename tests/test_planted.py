@@ -15,6 +15,7 @@ from simulation import simulate
 
 KEYS = [each.key for each in CLAIMS]
 SEED = 11
+TOO_FEW = {("5", 64)}  # claims, and numbers of texts with which a finding must say that it cannot tell
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -22,8 +23,8 @@ def test_an_effect_twice_the_smallest_is_recovered(key: str, embedded: headscope
     found = simulate(embedded, key, "twice", 64, 20, seed=SEED, texts=150)
     if key != "2":  # its share cannot be planted to the digit
         assert found.truth == pytest.approx(claim(key).twice, rel=0.08, abs=0.12 if key == "5" else 0.01)
-    if found.can_tell >= 0.5:
-        assert found.holds >= 0.8
+    assert (found.can_tell >= 0.5) == ((key, 64) not in TOO_FEW), found
+    assert found.holds >= 0.8 or (key, 64) in TOO_FEW, found
     assert found.covered >= 0.8  # loosely: 20 corpora; the long test holds it to 92 to 98 %
 
 
@@ -40,7 +41,8 @@ def test_nothing_is_found_where_nothing_is(key: str, embedded: headscope.Model) 
 def test_power_errors_and_coverage(key: str, size: int, embedded: headscope.Model) -> None:
     number = 400
     twice = simulate(embedded, key, "twice", size, number, seed=SEED)
-    assert twice.can_tell < 0.5 or twice.holds >= 0.8, twice
+    assert (twice.can_tell >= 0.5) == ((key, size) not in TOO_FEW), twice
+    assert twice.holds >= 0.8 or (key, size) in TOO_FEW, twice
     assert 0.92 <= twice.covered <= 0.98, twice
     none = simulate(embedded, key, "none", size, number, seed=SEED)
     assert none.wrong <= 0.05, none

@@ -33,17 +33,36 @@ def test_the_order_in_which_shards_are_computed_does_not_matter(tiny: Tiny, tmp_
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "b", shard_size=3))
 
 
-def test_batch_sizes_and_threads_move_next_to_no_pair(embedded: headscope.Model) -> None:
+def test_batch_sizes_move_next_to_no_pair(embedded: headscope.Model) -> None:
     texts = [p["text"] for p in PASSAGES[:24]]
     base = run(embedded, texts, batch_size=1, threads=1)
-    for batch, threads in ((7, 1), (64, 1), (64, 2), (7, 2)):
-        other = run(embedded, texts, batch_size=batch, threads=threads)
+    for batch in (7, 64):
+        other = run(embedded, texts, batch_size=batch)
         moved, of = pairs_moved(base, other)
         assert moved <= 2e-5 * of, f"{moved} of {of} pairs changed their bin"
         np.testing.assert_array_equal(base.dataset.position_pairs, other.dataset.position_pairs)
         np.testing.assert_allclose(base.dataset.similarity_sum, other.dataset.similarity_sum, rtol=1e-4, atol=1e-4)
-    threads_alone = run(embedded, texts, batch_size=7, threads=1), run(embedded, texts, batch_size=7, threads=2)
-    assert pairs_moved(*threads_alone)[0] == 0  # a batch is computed by one thread, whoever it is
+
+
+@pytest.mark.parametrize("kind", ["embedded", "t5"])
+def test_the_number_of_threads_changes_no_byte(
+    kind: str, embedded: headscope.Model, tiny: Tiny, tmp_path: Path
+) -> None:
+    model = embedded if kind == "embedded" else tiny(kind)
+    files = ("result.nc", "heads.parquet", "texts.parquet")
+    contents = []
+    for threads in (1, 2, 5):
+        out = tmp_path / str(threads)
+        run(model, TEXTS, out=out, threads=threads, shard_size=8, batch_size=3, per_text=True, window=40)
+        contents.append([(out / name).read_bytes() for name in files])
+    assert contents[0] == contents[1] == contents[2]
+
+
+def test_a_run_goes_on_with_another_number_of_threads(tiny: Tiny, tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    whole = run(model, TEXTS, shard_size=3, threads=1)
+    stop_after(model, TEXTS, tmp_path / "run", shard_size=3, shards=3, threads=1)
+    same_bytes(whole, run(model, TEXTS, out=tmp_path / "run", shard_size=3, threads=3))
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -306,3 +306,15 @@ def test_random_bytes_never_crash_a_reader(lines: list[bytes], kind: str) -> Non
         except HeadscopeError as error:
             assert "damaged" in str(error) or "no CSV" in str(error) or "no column" in str(error)  # noqa: PT017
     assert os.path.exists(os.curdir)
+
+
+def test_texts_that_are_open_already_are_limited_and_sampled_again() -> None:
+    corpus = open_texts([f"Text {k}." for k in range(10)], limit=8)
+    assert [record.text for record in open_texts(corpus, limit=3).records()] == ["Text 0.", "Text 1.", "Text 2."]
+    assert open_texts(corpus, limit=20).survey().texts == 8
+    drawn = [record.text for record in open_texts(corpus, sample=4, seed=1).records()]
+    assert len(drawn) == 4
+    assert open_texts(corpus) is corpus
+    for options in ({"text_field": "body"}, {"group_field": "kind"}, {"split": "file"}, {"format": "csv"}):
+        with pytest.raises(HeadscopeError, match="is open already"):
+            open_texts(corpus, **options)

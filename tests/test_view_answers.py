@@ -104,7 +104,7 @@ def test_the_tokens_are_those_of_the_inspection(case: Seen) -> None:
     assert told["maps_kept"] == (len(own.window) <= arrays.ALL_AT_ONCE)
     relation = case.arrays("pairs")["relation"]
     assert np.array_equal(relation, own.relations.numpy())
-    same, table = own.window.repeats(own.options.repeated).tolist(), own.tokens
+    same, table = own.window.repeats(own.choices.repeated).tolist(), own.tokens
     ids = [number if number >= 0 else ("none", place) for place, number in enumerate(same)]
     word, sentence = ([x if x >= 0 else None for x in table[name]] for name in ("word", "sentence"))
     category = table.category.tolist()
@@ -123,7 +123,7 @@ def levels(matrix: np.ndarray, places: list[tuple[int, int]], rank: bool) -> lis
 
 def test_a_head_is_bit_for_bit_that_of_the_inspection_and_its_bins_are_the_naive_ones(case: Seen) -> None:
     own = case.own
-    rank, places = own.options.scale == "rank", case.places
+    rank, places = own.choices.scale == "rank", case.places
     for k, layer, head in case.heads[: 1 if rank and len(places) > 10_000 else None]:  # naive ranks take seconds
         found = case.arrays(f"heads/{layer}/{head}")
         matrix = own.similarity.values[k, head]

@@ -91,7 +91,7 @@ class Tab:
 def highs(seen: Inspection, layer: int, head: int, tau: float) -> set[tuple[int, int]]:
     """The pairs that are high, by the second implementation."""
     places = naive.pairs(seen.counting.tolist())
-    rank = seen.options.scale == "rank"
+    rank = seen.choices.scale == "rank"
     level = naive.levels(seen.similarity_matrix(layer, head).astype(float), places, rank=rank)
     assert level is not None
     return {place for place, x in zip(places, level, strict=True) if naive.bin_of(x) >= round(20 * tau) + 1}

@@ -76,6 +76,27 @@ class Quantity:
         return all(need in variables for need in self.needs)
 
 
+# By the view's own methods: a view may be of another kind, as that of a single text at every τ is.
+def _pairs(view: View) -> Sums:
+    return view.pairs()
+
+
+def _levels(view: View) -> Sums:
+    return view.levels()
+
+
+def _focal(view: View) -> Sums:
+    return view.focal()
+
+
+def _shares(view: View) -> Sums:
+    return view.shares()
+
+
+def _regions(view: View) -> Sums:
+    return view.regions()
+
+
 def _matched(
     name: str,
     meaning: str,
@@ -86,7 +107,7 @@ def _matched(
 ) -> Quantity:
     label = name.replace("_", " ")
     return Quantity(
-        name, label, meaning, View.pairs, formula, 1.0, smallest=TENTH, logarithmic=True, shown=shown, column=column,
+        name, label, meaning, _pairs, formula, 1.0, smallest=TENTH, logarithmic=True, shown=shown, column=column,
         matched=classes,
     )  # fmt: skip
 
@@ -96,7 +117,7 @@ def _separation(signal: str, label: str, shown: frozenset[str] = NOWHERE) -> Qua
         return derived.separation(pairs, signal)
 
     meaning = "probability that such a pair has a higher level than an unrelated one at the same distance"
-    return Quantity(f"separation_{signal}", label, meaning, View.levels, formula, 0.5, heads=False, shown=shown)
+    return Quantity(f"separation_{signal}", label, meaning, _levels, formula, 0.5, heads=False, shown=shown)
 
 
 def _contrast(inside: Array, pairs_inside: Array, outside: Array, pairs_outside: Array) -> Array:
@@ -116,7 +137,7 @@ _ALL = (
     ),
     Quantity(
         "distance", "distance of similar pairs over that of all",
-        "mean distance of similar pairs, over that of all pairs", View.pairs, derived.distance_over_base, 1.0,
+        "mean distance of similar pairs, over that of all pairs", _pairs, derived.distance_over_base, 1.0,
         smallest=0.05, shown=EVERYWHERE, short="distance", column="distance",
     ),
     _matched(
@@ -136,36 +157,36 @@ _ALL = (
     ),
     Quantity(
         "reach_within", "reach within the sentence",
-        "mean distance of similar pairs of one sentence, over that of all pairs of one sentence", View.pairs,
+        "mean distance of similar pairs of one sentence, over that of all pairs of one sentence", _pairs,
         derived.reach_within, 1.0, shown=LAYERS,
     ),
     Quantity(
         "across_rate", "similar pairs across sentences",
-        "similar pairs across sentences, over their number if they fell evenly on pairs of words", View.pairs,
+        "similar pairs across sentences, over their number if they fell evenly on pairs of words", _pairs,
         derived.across_rate, 1.0, shown=LAYERS,
     ),
     Quantity(
         "noise_rate", "noise rate", "share of unrelated pairs among the similar pairs of words, over that among all",
-        View.pairs, derived.noise_rate, 1.0,
+        _pairs, derived.noise_rate, 1.0,
     ),
     Quantity(
         "focal_unique", "different focal tokens", "number of different focal tokens among the heads of a layer",
-        View.focal, lambda number, expected, windows: ratio(number, windows),
+        _focal, lambda number, expected, windows: ratio(number, windows),
         none_formula=lambda number, expected, windows: ratio(expected, windows), shown=SUMMARY, short="focal tokens",
         heads=False,
     ),
     Quantity(
         "focal_expected", "different focal tokens by chance",
-        "number of different focal tokens if every head drew a token of the text", View.focal,
+        "number of different focal tokens if every head drew a token of the text", _focal,
         lambda number, expected, windows: ratio(expected, windows), shown=SUMMARY, short="by chance", heads=False,
     ),
     Quantity(
         "focal_excess", "different focal tokens beyond chance",
-        "number of different focal tokens, less that expected by chance", View.focal,
+        "number of different focal tokens, less that expected by chance", _focal,
         lambda number, expected, windows: ratio(number, windows) - ratio(expected, windows), 0.0, heads=False,
     ),
     Quantity(
-        "focal_share", "common-token score", "share of similar pairs that contain the focal token", View.shares, ratio,
+        "focal_share", "common-token score", "share of similar pairs that contain the focal token", _shares, ratio,
         smallest=0.05, shown=EVERYWHERE, short="focal share", column="focal_share",
     ),
     Quantity(
@@ -178,7 +199,7 @@ _ALL = (
     ),
     Quantity(
         "mask_contrast", "mask contrast", "mean level inside less that outside the mask of high attention",
-        View.regions, _contrast, 0.0, smallest=0.02, shown=HEADS | LAYERS, needs=("region_sum",),
+        _regions, _contrast, 0.0, smallest=0.02, shown=HEADS | LAYERS, needs=("region_sum",),
     ),
     Quantity(
         "likeness", "likeness to attention", "correlation of similarity with attention",
@@ -189,7 +210,7 @@ _ALL = (
     _separation("repeated", "separation of repeated pairs from noise"),
     _separation("all", "separation of all related pairs from noise", LAYERS),
     Quantity(
-        "high_pairs", "number of similar pairs", "number of pairs whose level is at least τ", View.pairs,
+        "high_pairs", "number of similar pairs", "number of pairs whose level is at least τ", _pairs,
         lambda high, every: high.sum((-2, -1)), shown=SUMMARY | TEXT, short="high pairs", whole=True,
     ),
     Quantity(
