@@ -81,7 +81,7 @@ def pool(model: headscope.Model, effects: Effects, number: int, seed: int) -> Bl
         window = corpus_windows(
             text, model.tokenizer, model.template, length=LENGTH, choice="first", seed=0, causal=False, language="en"
         )[0]
-        seen = index_batch([window], HEADS, repeated="token", special=False, own={})
+        seen = index_batch([window], HEADS, repeated="token", special=False, relations={})
         stack = StackSums(shape, Choices())
         stack.add_windows(seen, seen)
         varies = np.exp(rng.normal(-(VARIES**2) / 2, VARIES))
@@ -138,7 +138,7 @@ def combined(counts: BlockSums, weights: np.ndarray) -> BlockSums:
         pairs=np.rint(summed(counts.pairs.astype(np.float64))).astype(np.int64),
         stored={name: summed(values) for name, values in counts.stored.items()},
         layer_at=lambda k, taus: [summed(each) for each in counts.layer_at(k, taus)],
-        kept={},
+        high_pairs={},
         scores={},
     )
 

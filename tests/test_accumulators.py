@@ -75,8 +75,8 @@ def windows_of(model: headscope.Model, texts: list[str]) -> list[Window]:
     return sorted(cut, key=len)
 
 
-def shapes(*stacks: str, own: tuple[str, ...] = ()) -> dict[str, Shape]:
-    return {stack: Shape(LAYERS, HEADS, LENGTH, own, cross=stack == "cross") for stack in stacks}
+def shapes(*stacks: str, relations: tuple[str, ...] = ()) -> dict[str, Shape]:
+    return {stack: Shape(LAYERS, HEADS, LENGTH, relations, cross=stack == "cross") for stack in stacks}
 
 
 def expected(model: headscope.Model, heads: Heads, choices: dict[str, Any]) -> naive_corpus.Corpus:
@@ -202,7 +202,7 @@ def test_own_relations_are_counted_beside_the_others(
 ) -> None:
     batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
     own = {"all": lambda window: [1] * len(window), "none": lambda window: [None] * len(window)}
-    accumulator = make(shapes("encoder", own=tuple(own)), Choices(window=LENGTH), relations=own)
+    accumulator = make(shapes("encoder", relations=tuple(own)), Choices(window=LENGTH), relations=own)
     sink = accumulator.begin(batch)
     for layer in Heads(batch, "encoder", seed=1).layers():
         sink.layer(layer)

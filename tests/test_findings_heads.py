@@ -28,7 +28,7 @@ def in_twos(counts: BlockSums) -> BlockSums:
 
 
 def trouble(counts: BlockSums, **changes: Any) -> str:
-    return " ".join(signs_of_trouble(replace(counts, kept={}, scores={}, **changes), 0.5))
+    return " ".join(signs_of_trouble(replace(counts, high_pairs={}, scores={}, **changes), 0.5))
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_a_folder_that_cannot_be_written(tiny: Tiny, tmp_path: Path) -> None:
 def test_a_stream_that_breaks_in_the_middle_keeps_what_is_finished(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headscope.runs.deal.HELD", 500)  # characters that are read ahead
+    monkeypatch.setattr("headscope.runs.deal.MOST_CHARACTERS", 500)  # characters that are read ahead
 
     def texts(broken: bool) -> Iterator[str]:
         yield from TEXTS[:18]

@@ -1,4 +1,4 @@
-"""Collections of texts: every kind of file, compressed or not, streams, samples, and what is no text."""
+"""Collections of texts: every kind of file, compressed or not, streams, samples, and what is not a text."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer = threading.Thread(target=lambda: pipe.write_text("One.\nTwo.\n"))
     writer.start()
     corpus = open_texts(pipe)
-    assert not corpus.again
+    assert not corpus.repeatable
     assert not corpus.survey().known
     assert [r.text for r in good(corpus)] == ["One.", "Two."]
     writer.join()
@@ -143,7 +143,7 @@ def test_folders_and_patterns_are_read_in_order(tmp_path: Path) -> None:
     for wrong in (str(tmp_path / "*.nothing"), str(tmp_path / "nowhere")):
         with pytest.raises(HeadscopeError, match=r"no file"):
             open_texts(wrong)
-    with pytest.raises(HeadscopeError, match="of no known kind"):
+    with pytest.raises(HeadscopeError, match="not of a known format"):
         good(open_texts(tmp_path / "picture.png"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(HeadscopeError, match="holds no texts"):
@@ -226,7 +226,7 @@ def test_damaged_archives_say_so(tmp_path: Path) -> None:
             good(open_texts(file))
     broken = tmp_path / "a.parquet"
     broken.write_bytes(b"PAR1 nothing of the kind")
-    with pytest.raises(HeadscopeError, match="damaged or no Parquet"):
+    with pytest.raises(HeadscopeError, match="damaged or not a Parquet file"):
         good(open_texts(broken))
 
 

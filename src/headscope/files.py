@@ -10,11 +10,11 @@ from pathlib import Path
 
 from headscope.errors import HeadscopeError, brief
 
-ELSEWHERE = "name a folder that can be written to and has room"
+OTHER_FOLDER = "name a folder that can be written to and has room"
 
 
 @contextmanager
-def writable(target: str | Path, remedy: str = ELSEWHERE) -> Iterator[None]:
+def writable(target: str | Path, remedy: str = OTHER_FOLDER) -> Iterator[None]:
     """Turn whatever keeps a file from being written into a sentence: which file, what is wrong, what to do.
 
     >>> with writable("/proc/nowhere/a.txt"):
@@ -25,11 +25,11 @@ def writable(target: str | Path, remedy: str = ELSEWHERE) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise cannot(target, "be written", error, remedy) from error
+        raise file_error(target, "be written", error, remedy) from error
 
 
 @contextmanager
-def written_whole(target: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
+def written_whole(target: Path, remedy: str = OTHER_FOLDER) -> Iterator[Path]:
     """A path to write to, which becomes `target` when the block ends without an error.
 
     Whoever reads `target` finds a whole file or none, even after a crash. What was written so far is removed where
@@ -52,14 +52,14 @@ def written_whole(target: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
                 os.fsync(written.fileno())
             os.replace(partial, target)
             flush_folder(target.parent)
-    except (OSError, RuntimeError) as error:  # HDF5 tells of a full disk in a RuntimeError, too
-        raise cannot(target, "be written", error, remedy) from error
+    except (OSError, RuntimeError) as error:  # HDF5 reports a full disk as a RuntimeError, too
+        raise file_error(target, "be written", error, remedy) from error
     finally:
         with suppress(OSError):  # it is not there after a success, and cannot be there where nothing can be written
             partial.unlink()
 
 
-def write_whole(target: Path, content: str | bytes, remedy: str = ELSEWHERE) -> Path:
+def write_whole(target: Path, content: str | bytes, remedy: str = OTHER_FOLDER) -> Path:
     """Write a text or bytes as a whole file; returns its path."""
     with written_whole(target, remedy) as partial:
         partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
@@ -73,7 +73,7 @@ def partial_name(file: Path) -> Path:
 
 def flush_folder(folder: Path) -> None:
     """Make a rename last: it is an entry of the folder, which has to reach the disk too."""
-    if os.name == "nt":  # Windows opens no folders, and keeps its own order of entries
+    if os.name == "nt":  # Windows cannot open folders, and keeps its own order of entries
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -82,7 +82,7 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def cannot(file: str | Path, what: str, error: OSError | RuntimeError, remedy: str) -> HeadscopeError:
+def file_error(file: str | Path, what: str, error: OSError | RuntimeError, remedy: str) -> HeadscopeError:
     """The error for a file that cannot be written, locked or made."""
     reason = getattr(error, "strerror", None) or brief(error)
     return HeadscopeError(f"{str(file)!r} cannot {what}: {reason}", remedy)

@@ -23,7 +23,7 @@ from headscope.windows.text import visible
 if TYPE_CHECKING:
     from headscope.result import Result
     from headscope.runs.progress import Progress
-    from headscope.runs.run import Asked
+    from headscope.runs.run import WorkOptions
 
 
 def run_analyze(args: Namespace) -> None:
@@ -37,7 +37,7 @@ def run_analyze(args: Namespace) -> None:
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")
     import headscope
-    from headscope.runs.run import Asked
+    from headscope.runs.run import WorkOptions
 
     with show.working("loading the model"):
         model = headscope.load(
@@ -47,7 +47,7 @@ def run_analyze(args: Namespace) -> None:
             revision=args.revision,
             random_weights=args.random_weights,
         )
-    asked = Asked(args.shard_size, args.batch_size, args.threads, args.per_text)
+    asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text)
     if args.dry_run:
         _dry_run(model, corpus, relations, layers, choices, asked, args)
         return
@@ -115,7 +115,9 @@ def as_json(result: Result) -> dict[str, Any]:
     return found
 
 
-def _dry_run(model: Any, corpus: Any, relations: Any, layers: Any, choices: Any, asked: Asked, args: Namespace) -> None:
+def _dry_run(
+    model: Any, corpus: Any, relations: Any, layers: Any, choices: Any, asked: WorkOptions, args: Namespace
+) -> None:
     from headscope.runs.analysis import checked_sizes, checked_survey
     from headscope.runs.estimate import estimate
     from headscope.runs.progress import Progress, clock

@@ -68,5 +68,5 @@ class LayerBatch:
     @cached_property
     def norms(self) -> NDArray[np.float64]:
         """|O_i|² of every token, 0 for padding: (B, H, T)."""
-        own = np.arange(self.products.shape[-1]) < self.queries.lengths[:, None]  # (B, T)
-        return np.where(own[:, None], np.diagonal(self.products, axis1=-2, axis2=-1), 0.0).astype(np.float64)
+        tokens = np.arange(self.products.shape[-1]) < self.queries.lengths[:, None]  # (B, T)
+        return np.where(tokens[:, None], np.diagonal(self.products, axis1=-2, axis2=-1), 0.0).astype(np.float64)

@@ -67,5 +67,5 @@ def correlation(similarity: Tensor, attention: Tensor) -> Tensor:
     constant = (similarity == similarity[:, :1]).all(1) | (attention == attention[:, :1]).all(1)
     x, y = similarity.double(), attention.double()
     x, y = x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
-    found = (x * y).sum(1) / (x.square().sum(1) * y.square().sum(1)).sqrt()
-    return found.masked_fill(constant, 0.0)
+    correlations = (x * y).sum(1) / (x.square().sum(1) * y.square().sum(1)).sqrt()
+    return correlations.masked_fill(constant, 0.0)

@@ -39,7 +39,7 @@ class BatchIndex(NamedTuple):
     repeated: NDArray[np.int32]  # (B, P): 1 for a repeated word
     with_stop: NDArray[np.int32]  # (B, P): 1 for a pair with a sentence stop
     stop_chance: NDArray[np.float32]  # (B, P): how likely a pair at its distance has a stop
-    own: NDArray[np.bool_]  # (R, B, P): the caller's own relations
+    custom: NDArray[np.bool_]  # (R, B, P): the caller's own relations
     kind: NDArray[np.int32]  # (B, N): ids numbered by first occurrence
     kinds: NDArray[np.int64]  # (B,): K
     ids: NDArray[np.int64]  # (B, K): the ids themselves
@@ -48,10 +48,10 @@ class BatchIndex(NamedTuple):
 
 
 def index_batch(
-    windows: Sequence[Window], heads: int, *, repeated: str, special: bool, own: Mapping[str, Labels]
+    windows: Sequence[Window], heads: int, *, repeated: str, special: bool, relations: Mapping[str, Labels]
 ) -> BatchIndex:
     """Index a batch of windows for layers of so many heads."""
-    each = [_IndexedWindow(window, repeated, special, own) for window in windows]
+    indexed = [_IndexedWindow(window, repeated, special, relations) for window in windows]
 
     def padded(rows: Sequence[NDArray[Any]], dtype: type, fill: int = 0) -> NDArray[Any]:
         table = np.full((len(rows), max(1, *(len(row) for row in rows)), *rows[0].shape[1:]), fill, dtype=dtype)
@@ -60,36 +60,36 @@ def index_batch(
         return table
 
     def of_pairs(name: str, dtype: type = np.int32) -> NDArray[Any]:
-        return padded([getattr(one.pairs, name) for one in each], dtype)
+        return padded([getattr(one.pairs, name) for one in indexed], dtype)
 
     return BatchIndex(
         lengths=np.array([len(window) for window in windows]),
         sentences=np.array([window.sentences for window in windows]),
-        begins=np.array([one.begin for one in each]),
-        sizes=np.array([one.size for one in each]),
+        begins=np.array([one.begin for one in indexed]),
+        sizes=np.array([one.size for one in indexed]),
         category=padded([window.category for window in windows], np.int64),
-        counting=padded([one.counting for one in each], np.bool_),
+        counting=padded([one.counting for one in indexed], np.bool_),
         cells=of_pairs("cells"),
         distance=of_pairs("distance"),
         within=of_pairs("within"),
         repeated=of_pairs("repeated"),
         with_stop=of_pairs("with_stop"),
         stop_chance=of_pairs("stop_chance", np.float32),
-        own=np.stack([padded([one.own[name] for one in each], np.bool_) for name in own])
-        if own
-        else np.zeros((0, len(each), 1), dtype=bool),
-        kind=padded([one.kind for one in each], np.int32),
-        kinds=np.array([len(one.ids) for one in each]),
-        ids=padded([one.ids for one in each], np.int64, -1),
-        repeats=padded([one.repeats for one in each], np.int32, -1),
-        expected=np.stack([one.expected(heads) for one in each]),
+        custom=np.stack([padded([one.custom[name] for one in indexed], np.bool_) for name in relations])
+        if relations
+        else np.zeros((0, len(indexed), 1), dtype=bool),
+        kind=padded([one.kind for one in indexed], np.int32),
+        kinds=np.array([len(one.ids) for one in indexed]),
+        ids=padded([one.ids for one in indexed], np.int64, -1),
+        repeats=padded([one.repeats for one in indexed], np.int32, -1),
+        expected=np.stack([one.expected(heads) for one in indexed]),
     )
 
 
 class _IndexedWindow:
     """One window of a batch."""
 
-    def __init__(self, window: Window, repeated: str, special: bool, own: Mapping[str, Labels]) -> None:
+    def __init__(self, window: Window, repeated: str, special: bool, relations: Mapping[str, Labels]) -> None:
         self.counting = window.counting(special)
         places = np.flatnonzero(self.counting)
         self.size = len(places)
@@ -120,8 +120,8 @@ class _IndexedWindow:
             self.kind,
         )
         self.repeats = self.pairs.repeats[: token_loops.relate(tokens, self.pairs, CODES, STOP, PUNCTUATION)]
-        i, j = (place + self.begin for place in np.triu_indices(self.size, 1)) if own else ((), ())
-        self.own = {name: _labelled(name, window, labels)[i, j] for name, labels in own.items()}
+        i, j = (place + self.begin for place in np.triu_indices(self.size, 1)) if relations else ((), ())
+        self.custom = {name: _labelled(name, window, labels)[i, j] for name, labels in relations.items()}
 
     def expected(self, heads: int) -> NDArray[np.float64]:
         """How many different focal tokens 0, 1, … heads would have that draw theirs from the tokens that count."""
@@ -133,20 +133,20 @@ class _IndexedWindow:
 def _labelled(name: str, window: Window, labels: Labels) -> NDArray[np.bool_]:
     """Which two tokens the caller's function gives the same label: (T, T)."""
     try:
-        found = labels(window)
+        given = labels(window)
     except Exception as error:  # the caller's own code may raise anything
         raise HeadscopeError(
             f"the relation {name!r} failed: {type(error).__name__}: {brief(error)}", "fix the function"
         ) from error
-    if isinstance(found, str) or not isinstance(found, Sequence) or len(found) != len(window):
-        size = f"{len(found)} labels" if isinstance(found, Sequence) else type(found).__name__
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(window):
+        size = f"{len(given)} labels" if isinstance(given, Sequence) else type(given).__name__
         raise HeadscopeError(
             f"the relation {name!r} gave {size} for a window of {len(window)} tokens",
             "return a list with one label for each token, None where there is none",
         )
     numbers: dict[Hashable, int] = {}
     try:
-        value = np.array([-1 if label is None else numbers.setdefault(label, len(numbers)) for label in found])
+        value = np.array([-1 if label is None else numbers.setdefault(label, len(numbers)) for label in given])
     except TypeError as error:
         raise HeadscopeError(
             f"a label of the relation {name!r} cannot be compared: {brief(error)}", "use strings"

@@ -37,7 +37,7 @@ class BlockSums:
     pairs: NDArray[np.int64]  # (S, L, level, distance, relation)
     stored: dict[str, Array]
     layer_at: Callable[[int, Sequence[float]], list[Array]]  # layer's place, τ to (S, H, distance, relation) for each τ
-    kept: dict[float, Array] = field(default_factory=dict, repr=False)
+    high_pairs: dict[float, Array] = field(default_factory=dict, repr=False)  # by τ: what `heads_at` has read
     scores: dict[float, Array] = field(default_factory=dict, repr=False)  # by τ, of every head in every block
 
     @property
@@ -56,11 +56,11 @@ class BlockSums:
         return np.asarray(self.pairs[:, 0].sum(1) / self.heads)
 
     def heads_at(self, tau: float) -> Array:
-        """The high pairs of every head: (S, L, H, distance, relation). The last τ asked for is kept."""
-        if tau not in self.kept:
-            self.kept.clear()  # one at a time: it is a large table
-            self.kept[tau] = np.stack([self.layer_at(k, [tau])[0] for k in range(len(self.layers))], axis=1)
-        return self.kept[tau]
+        """The high pairs of every head: (S, L, H, distance, relation). Those of the last τ are kept."""
+        if tau not in self.high_pairs:
+            self.high_pairs.clear()  # one at a time: it is a large table
+            self.high_pairs[tau] = np.stack([self.layer_at(k, [tau])[0] for k in range(len(self.layers))], axis=1)
+        return self.high_pairs[tau]
 
     def high(self, tau: float) -> Array:
         """The high pairs of each layer, pooled over its heads: (S, L, distance, relation)."""

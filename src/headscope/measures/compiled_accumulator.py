@@ -53,7 +53,7 @@ class CompiledAccumulator:
         self.rows = {name: RowTable(rows, s.layers, s.heads) for name, s in shapes.items()} if rows is not None else {}
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-        self._own = threading.local()  # room for products, kept by each thread from batch to batch
+        self._local = threading.local()  # a buffer for products, kept by each thread from batch to batch
 
     def begin(self, batch: WindowBatch, first: int = 0) -> CompiledBatch:
         """Index the windows of a batch and count what they hold, whatever the heads make of it."""
@@ -74,12 +74,12 @@ class CompiledAccumulator:
     def each_part(self, heads: int, work: Callable[[int, int], bool]) -> bool:
         """Do the heads in as many parts as there are threads, the last part in this one; whether all went well."""
         parts = min(self.threads, heads)
-        *others, own = pairwise(round(k * heads / parts) for k in range(parts + 1))
+        *others, last = pairwise(round(k * heads / parts) for k in range(parts + 1))
         waiting = [self._pool.submit(work, *part) for part in others] if self._pool else []
-        return all([work(*own), *(part.result() for part in waiting)])
+        return all([work(*last), *(part.result() for part in waiting)])
 
     def products(self, outputs: Tensor) -> NDArray[np.float32]:
-        """O·Oᵀ of every head with its diagonal, in room that is used again: (B, H, T, d) to (B, H, T, T)."""
+        """O·Oᵀ of every head with its diagonal, in a buffer that is used again: (B, H, T, d) to (B, H, T, T)."""
         outputs = outputs.float()
         if self.choices.similarity == "cosine":
             outputs = unit(outputs)
@@ -87,10 +87,10 @@ class CompiledAccumulator:
             return (outputs @ outputs.transpose(-1, -2)).cpu().numpy()
         shape = (*outputs.shape[:-1], outputs.shape[-2])
         size = math.prod(shape)
-        room: Tensor = getattr(self._own, "products", torch.empty(0))
-        if room.numel() < size:  # large enough for every later batch: they are ordered by length
-            room = self._own.products = torch.empty(max(size, math.prod(shape[:-2]) * self.choices.window**2))
-        return torch.matmul(outputs, outputs.transpose(-1, -2), out=room[:size].view(shape)).numpy()
+        buffer: Tensor = getattr(self._local, "products", torch.empty(0))
+        if buffer.numel() < size:  # large enough for every later batch: they are ordered by length
+            buffer = self._local.products = torch.empty(max(size, math.prod(shape[:-2]) * self.choices.window**2))
+        return torch.matmul(outputs, outputs.transpose(-1, -2), out=buffer[:size].view(shape)).numpy()
 
 
 class CompiledBatch:
@@ -104,11 +104,15 @@ class CompiledBatch:
     def of_stack(self, stack: str) -> tuple[BatchIndex, BatchIndex]:
         """The index of the tokens that query in a stack, and of those that are read."""
         queries, keys = self.batch.of_stack(stack)
-        choices, own, indexed = self.accumulator.choices, self.accumulator.relations, self._indexed
+        choices, relations, indexed = self.accumulator.choices, self.accumulator.relations, self._indexed
         for windows in (queries, keys):
             if id(windows) not in indexed:
                 indexed[id(windows)] = index_batch(
-                    windows, self.accumulator.heads, repeated=choices.repeated, special=choices.special, own=own
+                    windows,
+                    self.accumulator.heads,
+                    repeated=choices.repeated,
+                    special=choices.special,
+                    relations=relations,
                 )
         return indexed[id(queries)], indexed[id(keys)]
 
@@ -133,11 +137,11 @@ class CompiledBatch:
 
     def _even_attention(self, heads: LayerHeads, queries: BatchIndex, keys: BatchIndex) -> NDArray[np.float64]:
         """What each key would receive from an even spread: the same for most layers of a stack."""
-        before = self._even.get(heads.stack)
-        if before is None or not _equal(before[0], heads.readable):
+        known = self._even.get(heads.stack)
+        if known is None or not _equal(known[0], heads.readable):
             even = even_of_batch(heads.readable, queries.lengths.tolist(), keys.lengths.tolist())
-            before = self._even[heads.stack] = (heads.readable, even)
-        return before[1]
+            known = self._even[heads.stack] = (heads.readable, even)
+        return known[1]
 
 
 class StackSums:
@@ -148,17 +152,17 @@ class StackSums:
         self.declared = [each for each in variables_of(shape) if each.name != FOCAL_TOKENS]
         layers, heads = len(shape.layers), shape.heads
         table = max(shape.length - 1, 1) * len(RELATIONS)  # a head's pairs of one level, by distance and relation
-        self._own_pairs = np.zeros((len(shape.own), layers, heads, BINS, table), dtype=np.int64)
-        own = {f"pairs_{name}": each for name, each in zip(shape.own, self._own_pairs, strict=True)}
+        self._custom_pairs = np.zeros((len(shape.relations), layers, heads, BINS, table), dtype=np.int64)
+        custom = {f"pairs_{name}": each for name, each in zip(shape.relations, self._custom_pairs, strict=True)}
         self.arrays: dict[str, Array] = {
-            each.name: own[each.name].reshape(layers, heads, BINS, -1, len(RELATIONS))
-            if each.name in own
+            each.name: custom[each.name].reshape(layers, heads, BINS, -1, len(RELATIONS))
+            if each.name in custom
             else each.zeros(shape)
             for each in self.declared
         }
         self.focal = [_FocalCounts() for _ in shape.layers]
         self.thresholds = np.array(THRESHOLDS)
-        self.at = pair_loops.Thresholds(EDGES.numpy(), first_high_bin(choices.tau), FEW_PAIRS)
+        self.limits = pair_loops.Thresholds(EDGES.numpy(), first_high_bin(choices.tau), FEW_PAIRS)
 
     def add_windows(self, queries: BatchIndex, keys: BatchIndex) -> None:
         """Count the windows of a batch."""
@@ -204,7 +208,7 @@ class StackSums:
             finite: bool = token_loops.attention_of_heads(
                 attention, attended, seen, self.thresholds, theta, first, last
             )
-            return finite and pair_loops.pairs_of_heads(pairs, queries, self.at, sums, chosen, rows, first, last)
+            return finite and pair_loops.pairs_of_heads(pairs, queries, self.limits, sums, chosen, rows, first, last)
 
         if not each_part(heads, work):
             raise NotFinite(read.heads.stack, layer)
@@ -221,13 +225,13 @@ class StackSums:
             "mask_sum": np.zeros((0, 0, len(REGIONS))),
             "mask_pairs": np.zeros((0, 0, len(REGIONS)), dtype=np.int64),
         }
-        own = {
+        views = {
             "pairs": self.arrays["pairs"][k].reshape(heads, BINS, -1),
-            "own_pairs": self._own_pairs[:, k],
+            "custom_pairs": self._custom_pairs[:, k],
         }
         names = pair_loops.PairSums._fields
         return pair_loops.PairSums(
-            *(own[n] if n in own else self.arrays[n][k] if n in self.arrays else empty[n] for n in names)
+            *(views[n] if n in views else self.arrays[n][k] if n in self.arrays else empty[n] for n in names)
         )
 
     def _finish_layer(
@@ -284,7 +288,7 @@ class _FocalCounts:
         self._counted = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
     def note(self, tokens: NDArray[np.int64]) -> None:
-        """Note down the focal tokens of a batch, (B, H), in room made beforehand: small arrays litter the memory."""
+        """Note down the focal tokens of a batch, (B, H), in a buffer made before: small arrays litter the memory."""
         head = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
         codes = (head * TOKENS + tokens)[tokens >= 0]
         for begin in range(0, len(codes), NOTED):

@@ -1,4 +1,4 @@
-"""Derived numbers: what the counts of pairs say about a head, held against what was there to be found.
+"""Derived numbers: what the counts of pairs say about a head, compared with what the texts offer.
 
 Most functions take the pairs that are high at some τ and all pairs, both as counts with the dimensions (…, distance,
 relation) of docs/method.md, and keep the leading ones: one head, one layer's heads, a whole model, a thousand
@@ -45,9 +45,9 @@ def matched_ratio(k1: Array, n1: Array, k0: Array, n0: Array) -> tuple[Array, Ar
     >>> matched_ratio(a([2.0, 1.0]), a([4.0, 4.0]), a([1.0, 0.0]), a([4.0, 0.0]))
     (array(2.), array(0.5))
     """
-    found, expected = matched_counts(k1, n1, k0, n0)
+    observed, expected = matched_counts(k1, n1, k0, n0)
     left_out = ratio(np.where((n1 > 0) & (n0 > 0), 0, n1).sum(-1), n1.sum(-1))
-    return ratio(found, expected), left_out
+    return ratio(observed, expected), left_out
 
 
 def matched_counts(k1: Array, n1: Array, k0: Array, n0: Array) -> tuple[Array, Array]:
@@ -97,17 +97,17 @@ def separator_similarity(high: Array, every: Array) -> Array:
     return matched_ratio(*separator_classes(high, every))[0]
 
 
-def own_preference(own: Array, pairs: Array, tau: float = 0.5) -> Array:
+def label_preference(labelled: Array, pairs: Array, tau: float = 0.5) -> Array:
     """How much likelier two tokens with the same label are to be similar, at equal distance and relation.
 
-    `own` counts the pairs with the same label by level, distance and relation, and is a part of `pairs`.
+    `labelled` counts the pairs with the same label by level, distance and relation, and is a part of `pairs`.
     """
-    rest = pairs - own
+    rest = pairs - labelled
 
     def strata(counts: Array) -> Array:
         return counts.reshape(*counts.shape[:-2], -1)  # (…, distance · relation)
 
-    (k1, n1), (k0, n0) = (high_and_all(counts, tau) for counts in (own, rest))
+    (k1, n1), (k0, n0) = (high_and_all(counts, tau) for counts in (labelled, rest))
     return matched_ratio(strata(k1), strata(n1), strata(k0), strata(n0))[0]
 
 
@@ -170,14 +170,14 @@ def separation(pairs: Array, signal: str = "all") -> Array:
     >>> separation(pairs, "sentence")
     array(0.75)
     """
-    shown = pairs[..., list(SIGNALS[signal])].sum(-1)  # (…, level, distance)
+    signals = pairs[..., list(SIGNALS[signal])].sum(-1)  # (…, level, distance)
     noise = pairs[..., UNRELATED]
     below = np.cumsum(noise, axis=-2) - noise / 2
-    won = (shown * below).sum(-2)  # (…, distance): pairs of pairs
+    won = (signals * below).sum(-2)  # (…, distance): pairs of pairs
     total = noise.sum(-2)
     usable = total > 0
     wins = np.where(usable, won / np.maximum(total, 1), 0).sum(-1)
-    return ratio(wins, np.where(usable, shown.sum(-2), 0).sum(-1))
+    return ratio(wins, np.where(usable, signals.sum(-2), 0).sum(-1))
 
 
 def between_share(total: Array, squares: Array, number: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The focal token of a head: the one found most often in its high pairs."""
+"""The focal token of a head: the one that is most often in its high pairs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def focal_at_every_tau(bin_: Tensor, first: Tensor, second: Tensor, same: Tensor
     heads, kinds, steps = len(bin_), int(same.max()) + 1 if len(same) else 0, BINS - 2
     if not kinds or not bin_.shape[1]:
         return torch.full((steps, heads), -1), torch.zeros(steps, heads, dtype=torch.float64)
-    one, other = same[first], same[second]  # (P,)
+    first_id, second_id = same[first], same[second]  # (P,)
     row = torch.arange(heads)[:, None] * BINS + bin_  # (H, P)
 
     def counted(cell: Tensor) -> Tensor:
@@ -58,9 +58,9 @@ def focal_at_every_tau(bin_: Tensor, first: Tensor, second: Tensor, same: Tensor
         times = torch.bincount(cell.flatten(), minlength=heads * BINS * kinds).view(heads, BINS, kinds)
         return times.flip(1).cumsum(1).flip(1)[:, 2:]
 
-    twice = one == other
-    times = counted(row * kinds + one) + counted(row * kinds + other)
-    both = counted(row[:, twice] * kinds + one[twice])
+    twice = first_id == second_id
+    times = counted(row * kinds + first_id) + counted(row * kinds + second_id)
+    both = counted(row[:, twice] * kinds + first_id[twice])
     number = times.sum(-1) // 2  # (H, 19): every pair was counted for both of its tokens
     best = times.argmax(-1)  # the first of equals
     holds = (times - both).gather(-1, best[..., None])[..., 0]

@@ -20,7 +20,7 @@ import numpy as np
 
 from headscope.measures.numba_options import compiled
 
-LANES = 16  # numbers that are compared side by side
+LANES = 16  # numbers that are compared side by side, so that the loop can be vectorised
 WIDE = 64  # numbers that are added side by side
 
 
@@ -47,7 +47,7 @@ class PairSums(NamedTuple):
 
     similarity_sum: Any  # (H, T, T); empty for long windows
     pairs: Any  # (H, bins, distances · relations)
-    own_pairs: Any  # (R, H, bins, distances · relations)
+    custom_pairs: Any  # (R, H, bins, distances · relations)
     flat: Any  # (H,)
     diagonal: Any  # (H,)
     attention_correlation: Any  # (H,)
@@ -75,8 +75,8 @@ class PairRows(NamedTuple):
     mask_contrast: Any
 
 
-class Room(NamedTuple):
-    """Room to work in, for one head and window at a time."""
+class Buffers(NamedTuple):
+    """Memory to work in, for one head and window at a time."""
 
     value: Any  # (P,): S of each pair
     bins: Any  # (P,)
@@ -120,7 +120,7 @@ def rank_levels(ordered: Any, levels: Any) -> None:
 
 @compiled
 def _extremes(values: Any, size: int) -> tuple[float, float]:
-    """The smallest and the largest of the first numbers, none of them NaN; in lanes, which can be vectorised."""
+    """The smallest and the largest of the first numbers, none of them NaN; side by side, which can be vectorised."""
     low, high = np.full(LANES, values[0]), np.full(LANES, values[0])
     whole = size // LANES * LANES
     for k in range(0, whole, LANES):
@@ -153,7 +153,7 @@ def _total(values: Any, size: int, lanes: Any) -> float:
 
 
 @compiled
-def _about_mean(values: Any, size: int, mean: float, lanes: Any) -> float:
+def _squares_about_mean(values: Any, size: int, mean: float, lanes: Any) -> float:
     """Σ (x - mean)²."""
     for lane in range(WIDE):
         lanes[lane] = 0.0
@@ -235,15 +235,15 @@ def _correlation(
     size = n * (n - 1) // 2
     xy, y, yy = _with_map(s, a, b, h, begin, n, mean, columns)
     for i in range(begin, begin + n):
-        own = np.float64(a[b, h, i, i])
-        xy -= (np.float64(s[b, h, i, i]) - mean) * own
-        y -= own
-        yy -= own * own
+        diagonal = np.float64(a[b, h, i, i])
+        xy -= (np.float64(s[b, h, i, i]) - mean) * diagonal
+        y -= diagonal
+        yy -= diagonal * diagonal
     yy += 2.0 * _with_mirror(a, b, h, begin, n)
     spread = yy - y * y / size
     if spread <= 1e-8 * yy:  # hardly any: what is left of it may be rounding
-        found: float = _careful_correlation(s, a, b, h, begin, n, mean, squares, y / size)
-        return found
+        correlation: float = _careful_correlation(s, a, b, h, begin, n, mean, squares, y / size)
+        return correlation
     return float(xy / np.sqrt(squares * spread))
 
 
@@ -264,7 +264,7 @@ def _bins(values: Any, size: int, most: float, edges: Any, bins: Any) -> None:
 
 
 @compiled
-def _take(products: Any, b: int, h: int, begin: int, n: int, value: Any) -> None:
+def _copy_pairs(products: Any, b: int, h: int, begin: int, n: int, value: Any) -> None:
     """Write S of each pair into a row."""
     if begin >= 0:
         p = 0
@@ -275,24 +275,24 @@ def _take(products: Any, b: int, h: int, begin: int, n: int, value: Any) -> None
 
 
 @compiled
-def _take_and_sum(products: Any, b: int, h: int, begin: int, n: int, value: Any, sums: Any) -> None:
+def _copy_pairs_and_sum(products: Any, b: int, h: int, begin: int, n: int, value: Any, sums: Any) -> None:
     """The same, and add it to the sum of all windows."""
     if begin >= 0:
         p = 0
         for i in range(n - 1):
             for j in range(n - 1 - i):
-                found = products[b, h, begin + i, begin + i + 1 + j]
-                value[p + j] = found
-                sums[h, begin + i, begin + i + 1 + j] += np.float64(found)
+                product = products[b, h, begin + i, begin + i + 1 + j]
+                value[p + j] = product
+                sums[h, begin + i, begin + i + 1 + j] += np.float64(product)
             p += n - 1 - i
 
 
 @compiled
-def _count_own(own: Any, b: int, bins: Any, cells: Any, size: int, own_pairs: Any, h: int) -> None:
-    for r in range(len(own)):
+def _count_custom(custom: Any, b: int, bins: Any, cells: Any, size: int, custom_pairs: Any, h: int) -> None:
+    for r in range(len(custom)):
         for p in range(size):
-            if own[r, b, p]:
-                own_pairs[r, h, bins[p], cells[b, p]] += 1
+            if custom[r, b, p]:
+                custom_pairs[r, h, bins[p], cells[b, p]] += 1
 
 
 @compiled
@@ -322,19 +322,19 @@ def _sum(values: Any, n: int) -> float:
 def _regions(s: Any, begin: int, n: int, high: Any, total: float, columns: Any) -> tuple[float, float, float, int]:
     """Σ over the pairs inside, at the edge, outside, and how many tokens are high, from the rows of those alone."""
     columns[:n] = 0.0
-    looking, own = 0, 0.0
+    high_tokens, diagonal = 0, 0.0
     for i in range(n):
         if high[begin + i]:
-            looking += 1
-            own += np.float64(s[begin + i, begin + i])
+            high_tokens += 1
+            diagonal += np.float64(s[begin + i, begin + i])
             _add_row(s[begin + i], begin, n, columns)
-    touched, inside = _sum(columns, n) - own, -own
+    touched, inside = _sum(columns, n) - diagonal, -diagonal
     for j in range(n):
         if high[begin + j]:
             inside += columns[j]
     inside /= 2.0  # every such pair was met from both sides
     edge = touched - 2.0 * inside
-    return inside, edge, total - inside - edge, looking
+    return inside, edge, total - inside - edge, high_tokens
 
 
 @compiled
@@ -346,16 +346,16 @@ def _masks(
     `sums` and `pairs` (thresholds, 3): level and number of pairs inside, at the edge, outside.
     """
     columns[:n] = 0.0
-    inside, own, joined = 0.0, 0.0, 0
+    inside, diagonal, joined = 0.0, 0.0, 0
     for k in range(len(sums) - 1, -1, -1):
         for i in range(n):
             if passed[begin + i] != k + 1:
                 continue
             inside += columns[i]  # with those that joined before
-            own += np.float64(s[begin + i, begin + i])
+            diagonal += np.float64(s[begin + i, begin + i])
             joined += 1
             _add_row(s[begin + i], begin, n, columns)
-        edge = _sum(columns, n) - own - 2.0 * inside
+        edge = _sum(columns, n) - diagonal - 2.0 * inside
         sums[k, 0] += inside / scale
         sums[k, 1] += edge / scale
         sums[k, 2] += (total - inside - edge) / scale
@@ -388,12 +388,12 @@ def _similar_tokens(bins: Any, n: int, full: Any, counts: Any) -> None:
 
 @compiled
 def _focal_tokens(
-    index: Any, b: int, h: int, at: Thresholds, room: Room, chosen: Any, sums: PairSums, rows: PairRows
+    index: Any, b: int, h: int, limits: Thresholds, buffers: Buffers, chosen: Any, sums: PairSums, rows: PairRows
 ) -> None:
     """The focal token of one head in one window at each threshold, from the highest down."""
     kind, kinds, repeats, n = index.kind[b], index.kinds[b], index.repeats[b], index.sizes[b]
-    times, both, counts, bins = room.times, room.both, room.counts, room.bins
-    focal_share, focal_few, few, lowest = sums.focal_share, sums.focal_few, at.few, at.lowest
+    times, both, counts, bins = buffers.times, buffers.both, buffers.counts, buffers.bins
+    focal_share, focal_few, few, lowest = sums.focal_share, sums.focal_few, limits.few, limits.lowest
     steps = len(counts)
     both[:kinds] = 0
     for r in range(len(repeats)):
@@ -425,9 +425,11 @@ def _focal_tokens(
 
 
 @compiled
-def _at_tau(index: Any, b: int, h: int, best: int, at: Thresholds, room: Room, sums: PairSums, rows: PairRows) -> None:
+def _at_tau(
+    index: Any, b: int, h: int, best: int, limits: Thresholds, buffers: Buffers, sums: PairSums, rows: PairRows
+) -> None:
     """At the run's τ: how far the focal token's pairs reach, and what else the high pairs are."""
-    kind, n, bins, full, lowest = index.kind[b], index.sizes[b], room.bins, room.full, at.lowest
+    kind, n, bins, full, lowest = index.kind[b], index.sizes[b], buffers.bins, buffers.full, limits.lowest
     distances, in_sentence, again = index.distance[b], index.within[b], index.repeated[b]
     with_stop, stop_chance = index.with_stop[b], index.stop_chance[b]
     occurs = distance_focal = focal = 0
@@ -468,7 +470,7 @@ def _likeness(
     """The correlation of S with attention over the pairs, given Σ S."""
     size = n * (n - 1) // 2
     mean = total / size
-    squares = _about_mean(value, size, mean, lanes)
+    squares = _squares_about_mean(value, size, mean, lanes)
     correlation: float = _correlation(s, a, b, h, begin, n, mean, squares, columns)
     return correlation
 
@@ -482,7 +484,7 @@ def likeness_of_heads(products: Any, weights: Any, begin: int, n: int, likeness:
         likeness[h] = 0.0
         if size < 1:
             continue
-        _take(products, 0, h, begin, n, value)
+        _copy_pairs(products, 0, h, begin, n, value)
         least, most = _extremes(value, size)
         if least < most:  # S varies
             total = _total(value, size, lanes)
@@ -491,27 +493,35 @@ def likeness_of_heads(products: Any, weights: Any, begin: int, n: int, likeness:
 
 @compiled
 def _attended_regions(
-    read: PairsIn, index: Any, b: int, h: int, total: float, scale: float, room: Room, sums: PairSums, rows: PairRows
+    read: PairsIn,
+    index: Any,
+    b: int,
+    h: int,
+    total: float,
+    scale: float,
+    buffers: Buffers,
+    sums: PairSums,
+    rows: PairRows,
 ) -> None:
     """Levels inside and outside the mask of high attention, at the run's θ and at every threshold."""
     n, begin, high, passed = index.sizes[b], index.begins[b], read.high[b, h], read.passed[b, h]
-    mask_sum, mask_pairs, columns = sums.mask_sum[h], sums.mask_pairs[h], room.columns[0]
+    mask_sum, mask_pairs, columns = sums.mask_sum[h], sums.mask_pairs[h], buffers.columns[0]
     if read.levels.size > 0:  # ranks
         size = n * (n - 1) // 2
         every = size * (size + 1) / 2 / size
-        inside, edge, outside, looking = _regions(read.levels[b, h], begin, n, high, every, columns)
+        inside, edge, outside, high_tokens = _regions(read.levels[b, h], begin, n, high, every, columns)
         _masks(read.levels[b, h], begin, n, passed, every, 1.0, columns, mask_sum, mask_pairs)
     else:
-        inside, edge, outside, looking = _regions(read.products[b, h], begin, n, high, total, columns)
+        inside, edge, outside, high_tokens = _regions(read.products[b, h], begin, n, high, total, columns)
         inside, edge, outside = inside / scale, edge / scale, outside / scale
         _masks(read.products[b, h], begin, n, passed, total, scale, columns, mask_sum, mask_pairs)
-    pairs_inside = looking * (looking - 1) // 2
-    pairs_outside = (n - looking) * (n - looking - 1) // 2
+    pairs_inside = high_tokens * (high_tokens - 1) // 2
+    pairs_outside = (n - high_tokens) * (n - high_tokens - 1) // 2
     sums.region_sum[h, 0] += inside
     sums.region_sum[h, 1] += edge
     sums.region_sum[h, 2] += outside
     sums.region_pairs[h, 0] += pairs_inside
-    sums.region_pairs[h, 1] += looking * (n - looking)
+    sums.region_pairs[h, 1] += high_tokens * (n - high_tokens)
     sums.region_pairs[h, 2] += pairs_outside
     if pairs_inside and pairs_outside:
         rows.mask_contrast[b, h] = inside / pairs_inside - outside / pairs_outside
@@ -521,7 +531,7 @@ def _attended_regions(
 def pairs_of_heads(
     read: PairsIn,
     index: Any,  # a BatchIndex
-    at: Thresholds,
+    limits: Thresholds,
     sums: PairSums,
     chosen: Any,  # out (B, H, thresholds): number of the focal token among the window's ids; -1 without high pairs
     rows: PairRows,
@@ -529,20 +539,20 @@ def pairs_of_heads(
     last: int,
 ) -> bool:
     """What the heads `first` to `last` - 1 find similar. False where a product is not a finite number."""
-    tokens, most_pairs, steps = index.kind.shape[1], index.cells.shape[1], len(at.edges) - 1
+    tokens, most_pairs, steps = index.kind.shape[1], index.cells.shape[1], len(limits.edges) - 1
     width = (tokens + 31) // 32 * 32
-    room = Room(
+    buffers = Buffers(
         np.empty(most_pairs, np.float32), np.empty(most_pairs, np.int8), np.zeros((tokens, width), np.int8),
         np.zeros((steps, width), np.int16), np.empty(tokens, np.int64), np.empty((tokens, steps + 2), np.int64),
         np.empty(WIDE), np.empty((3, width)),
     )  # fmt: skip
     # Arrays are taken out of their groups before the loops: every access to a group counts a reference.
-    value, bins, lanes, columns = room.value, room.bins, room.lanes, room.columns
+    value, bins, lanes, columns = buffers.value, buffers.bins, buffers.lanes, buffers.columns
     products, levels, weights = read.products, read.levels, read.weights
-    pairs, own_pairs, similarity_sum, cells, own = (
-        sums.pairs, sums.own_pairs, sums.similarity_sum, index.cells, index.own
+    pairs, custom_pairs, similarity_sum, cells, custom = (
+        sums.pairs, sums.custom_pairs, sums.similarity_sum, index.cells, index.custom
     )  # fmt: skip
-    sizes, begins, edges, lowest = index.sizes, index.begins, at.edges, at.lowest
+    sizes, begins, edges, lowest = index.sizes, index.begins, limits.edges, limits.lowest
     ranked, maps, summed = levels.size > 0, weights.size > 0, similarity_sum.size > 0
     finite = True
     for h in range(first, last):
@@ -552,9 +562,9 @@ def pairs_of_heads(
                 continue
             size = n * (n - 1) // 2
             if summed:
-                _take_and_sum(products, b, h, begin, n, value, similarity_sum)
+                _copy_pairs_and_sum(products, b, h, begin, n, value, similarity_sum)
             else:
-                _take(products, b, h, begin, n, value)
+                _copy_pairs(products, b, h, begin, n, value)
             total = _total(value, size, lanes)
             if not np.isfinite(total):
                 finite = False
@@ -565,7 +575,7 @@ def pairs_of_heads(
                 for p in range(size):
                     pairs[h, 0, cells[b, p]] += 1
                     bins[p] = 0
-                _count_own(own, b, bins, cells, size, own_pairs, h)
+                _count_custom(custom, b, bins, cells, size, custom_pairs, h)
                 continue
             scale = np.float64(most)
             norms = 0.0
@@ -579,7 +589,7 @@ def pairs_of_heads(
                     alike = _likeness(products, weights, b, h, begin, n, value, total, lanes, columns)
                 rows.likeness[b, h] = alike
                 sums.attention_correlation[h] += alike
-                _attended_regions(read, index, b, h, total, scale, room, sums, rows)
+                _attended_regions(read, index, b, h, total, scale, buffers, sums, rows)
             if ranked:
                 p = 0
                 for i in range(begin, begin + n - 1):
@@ -590,10 +600,10 @@ def pairs_of_heads(
                 _bins(value, size, scale, edges, bins)
             for p in range(size):
                 pairs[h, bins[p], cells[b, p]] += 1
-            _count_own(own, b, bins, cells, size, own_pairs, h)
-            _similar_tokens(bins, n, room.full, room.counts)
-            _focal_tokens(index, b, h, at, room, chosen[b, h], sums, rows)
+            _count_custom(custom, b, bins, cells, size, custom_pairs, h)
+            _similar_tokens(bins, n, buffers.full, buffers.counts)
+            _focal_tokens(index, b, h, limits, buffers, chosen[b, h], sums, rows)
             best = chosen[b, h, lowest - 2]
             if best >= 0:
-                _at_tau(index, b, h, best, at, room, sums, rows)
+                _at_tau(index, b, h, best, limits, buffers, sums, rows)
     return finite

@@ -35,9 +35,9 @@ def relations(
 
     >>> n = torch.tensor
     >>> places = n([0, 0, 1]), n([1, 2, 2])
-    >>> found = relations(*places, word=n([0, 1, 2]), stop=n([0, 0, 0]) > 0, punctuation=n([0, 0, 0]) > 0,
+    >>> codes = relations(*places, word=n([0, 1, 2]), stop=n([0, 0, 0]) > 0, punctuation=n([0, 0, 0]) > 0,
     ...                   sentence=n([0, 0, 1]), same=n([7, 8, 7]))
-    >>> [RELATIONS[r] for r in found]
+    >>> [RELATIONS[r] for r in codes]
     ['sentence', 'repeated', 'none']
     """
 
@@ -45,14 +45,14 @@ def relations(
         return (values[first] == values[second]) & (values[first] >= 0)
 
     in_sentence, repeated = equal(sentence), equal(same)
-    found = torch.full_like(first, UNRELATED)
-    found[repeated] = REPEATED
-    found[in_sentence] = SAME_SENTENCE
-    found[in_sentence & repeated] = BOTH
-    found[punctuation[first] | punctuation[second]] = PUNCTUATION_PAIR
-    found[stop[first] | stop[second]] = STOP_PAIR
-    found[equal(word)] = WORD_PIECES
-    return found
+    relation = torch.full_like(first, UNRELATED)
+    relation[repeated] = REPEATED
+    relation[in_sentence] = SAME_SENTENCE
+    relation[in_sentence & repeated] = BOTH
+    relation[punctuation[first] | punctuation[second]] = PUNCTUATION_PAIR
+    relation[stop[first] | stop[second]] = STOP_PAIR
+    relation[equal(word)] = WORD_PIECES
+    return relation
 
 
 def count_pairs(bin_: Tensor, distance: Tensor, relation: Tensor, bins: int, longest: int) -> Tensor:

@@ -84,5 +84,5 @@ def bins(level: Tensor) -> Tensor:
     >>> bins(torch.tensor([-0.1, 0.0, 0.049, 0.05, 0.5, 1.0, float("nan")])).tolist()
     [0, 1, 1, 2, 11, 20, 0]
     """
-    found = torch.bucketize(level.double(), EDGES.to(level.device), right=True)
-    return found.masked_fill(level.isnan(), 0)
+    bin_ = torch.bucketize(level.double(), EDGES.to(level.device), right=True)
+    return bin_.masked_fill(level.isnan(), 0)

@@ -47,7 +47,7 @@ def relate(tokens: Tokens, out: PairTables, codes: Any, stop: int, punctuation: 
     word, category, sentence, same, kind = tokens
     cells, distance, in_sentence, repeated, with_stop, stop_chance, repeats_out = out
     repeats = p = 0
-    at = np.zeros((size + 1, relations))  # pairs by distance and relation
+    pairs_at = np.zeros((size + 1, relations))  # by distance and relation
     for i in range(size):
         for j in range(i + 1, size):
             within = sentence[i] == sentence[j] and sentence[i] >= 0
@@ -67,13 +67,13 @@ def relate(tokens: Tokens, out: PairTables, codes: Any, stop: int, punctuation: 
             in_sentence[p] = relation in (codes.sentence, codes.both)
             repeated[p] = relation in (codes.repeated, codes.both)
             with_stop[p] = relation == codes.stop
-            at[j - i, relation] += 1
+            pairs_at[j - i, relation] += 1
             if kind[i] == kind[j]:
                 repeats_out[repeats, 0], repeats_out[repeats, 1] = p, kind[i]
                 repeats += 1
             p += 1
     for p in range(cells.size):
-        here, relation = at[distance[p]], cells[p] % relations
+        here, relation = pairs_at[distance[p]], cells[p] % relations
         comparable = here[codes.stop] + here[codes.sentence] + here[codes.none]
         compared = relation in (codes.stop, codes.sentence, codes.none)
         stop_chance[p] = here[codes.stop] / comparable if compared else 0.0

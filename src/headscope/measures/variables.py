@@ -5,7 +5,7 @@ declaration. A variable of your own is declared in the same way, with a function
 
 >>> def longest(batch, sums):  # the largest |O_i|² of each head, summed over windows
 ...     sums += batch.norms.max(-1).sum(0)
->>> declare(Variable("longest", ("layer", "head"), "sum over windows of the largest |O_i|²", kind="sum", fill=longest))
+>>> _ = declare(Variable("longest", ("layer", "head"), "sum of the largest |O_i|²", kind="sum", fill=longest))
 >>> VARIABLES["longest"].dims
 ('layer', 'head')
 >>> withdraw("longest")
@@ -41,7 +41,7 @@ class Shape:
     layers: tuple[int, ...]
     heads: int
     length: int  # tokens in the longest window
-    own: tuple[str, ...] = ()  # names of the caller's own relations
+    relations: tuple[str, ...] = ()  # names of the caller's own relations
     cross: bool = False  # cross-attention: attention maps and pairs are of different tokens
     readings: tuple[str, ...] = ("dot",)  # how S is read
 
@@ -189,8 +189,8 @@ def variable(name: str) -> Variable:
 
 def variables_of(shape: Shape) -> list[Variable]:
     """The variables that a stack of this shape has."""
-    own = [variable(f"pairs_{name}") for name in shape.own]
-    return [each for each in (*VARIABLES.values(), *own) if each.is_of(shape)]
+    custom = [variable(f"pairs_{name}") for name in shape.relations]
+    return [each for each in (*VARIABLES.values(), *custom) if each.is_of(shape)]
 
 
 def coordinates(shape: Shape) -> dict[str, Array]:

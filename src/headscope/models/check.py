@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from headscope.errors import HeadscopeError
 from headscope.models.forward import Batch
-from headscope.models.probe import Probe, error, probe
+from headscope.models.probe import Probe, probe, relative_error
 from headscope.tap import LayerHeads, places
 
 # The largest difference allowed, as a share of the largest |O| of the layer: rounding, and nothing else.
@@ -59,7 +59,7 @@ class Stack:
 
 @dataclass(slots=True)
 class Report:
-    """What the self-check found; `route` is how the heads are reached."""
+    """What the self-check has shown; `route` is how the heads are reached."""
 
     architecture: str
     route: str
@@ -87,7 +87,7 @@ def self_check(model: nn.Module, batch: Batch, *, route: str = "auto") -> Report
     report = Report(type(model).__name__, run.route, TOLERANCE[next(model.parameters()).dtype])
     for stack in ("encoder", "decoder", "cross"):
         if any(layer.stack == stack for layer in run.layers):
-            report.checks += StackCheck(run, stack, report).every()
+            report.checks += StackCheck(run, stack, report).all_checks()
     report.checks.append(Check("model", UNCHANGED, not run.changed, note=", ".join(run.changed[:3])))
     declared = ("encoder", "decoder", "cross") if getattr(run.config, "is_encoder_decoder", False) else ()
     report.checks += [Check(s, LAYERS, False, note="none captured") for s in declared if s not in report.stacks]
@@ -107,52 +107,52 @@ class StackCheck:
         shape = self.layers[0].outputs.shape
         report.stacks[stack] = Stack(stack, len(self.layers), shape[1], shape[3], causal=stack == "decoder")
 
-    def every(self) -> list[Check]:
+    def all_checks(self) -> list[Check]:
         """All of them; where the shapes or the numbers are wrong the rest would mean nothing."""
         checks = [self.as_many_layers(), self.as_many_heads(), self.own_tokens(), self.finite()]
         if all(check.passed is not False for check in checks[1:]):
             values, projection = self.values(), self.projection()
             if values.passed is None and projection.passed is None:  # then nothing outside the tap speaks for O
-                values = self.told(VALUES, False, "neither what comes before nor what comes after could be compared")
+                values = self.result(VALUES, False, "neither what comes before nor what comes after could be compared")
             checks += [self.product(), values, projection, self.rows(), self.reads(), self.padded()]
         return checks
 
-    def told(self, name: str, passed: bool | None, note: str = "", off: float | None = None) -> Check:
+    def result(self, name: str, passed: bool | None, note: str = "", off: float | None = None) -> Check:
         """A result for this stack."""
         return Check(self.stack, name, passed, off, note)
 
     def within(self, name: str, errors: Iterable[float]) -> Check:
-        """Whether the largest error is rounding. `max` would pass over what is no number, so that is infinite."""
-        every = list(errors)
-        worst = max(every) if all(math.isfinite(off) for off in every) else math.inf
-        return self.told(name, worst <= self.tolerance, off=worst)
+        """Whether the largest error is rounding. `max` would pass over a NaN, so that is infinite."""
+        listed = list(errors)
+        worst = max(listed) if all(math.isfinite(off) for off in listed) else math.inf
+        return self.result(name, worst <= self.tolerance, off=worst)
 
     def as_many_layers(self) -> Check:
         """None was missed, none seen twice."""
         expected = places.declared_layers(self.run.config, self.stack)
         count = len(self.layers)
-        return self.told(LAYERS, None if expected is None else count == expected, f"{count} of {expected}")
+        return self.result(LAYERS, None if expected is None else count == expected, f"{count} of {expected}")
 
     def as_many_heads(self) -> Check:
         """One slot per query head, the same in every layer."""
         expected = places.declared_heads(self.run.config, self.stack)
         counts, widths = ({layer.outputs.shape[k] for layer in self.layers} for k in (1, 3))
         if len(widths) > 1 or len(counts) > 1:
-            return self.told(HEADS, False, f"layers differ: {sorted(counts)} heads, {sorted(widths)} wide")
-        return self.told(HEADS, None if expected is None else counts == {expected}, f"{max(counts)} of {expected}")
+            return self.result(HEADS, False, f"layers differ: {sorted(counts)} heads, {sorted(widths)} wide")
+        return self.result(HEADS, None if expected is None else counts == {expected}, f"{max(counts)} of {expected}")
 
     def own_tokens(self) -> Check:
-        """Told apart by the lengths of what was read: the decoder was given one token less."""
-        found = {tuple(map_of(layer).shape[2:]) for layer in self.layers}
+        """Seen by the lengths of what was read: the decoder was given one token less."""
+        shapes = {tuple(weights_of(layer).shape[2:]) for layer in self.layers}
         wanted = (self.queries.ids.shape[1], self.keys.ids.shape[1])
-        return self.told(STACKS, found == {wanted}, f"{' and '.join(map(str, sorted(found)))} of {wanted}")
+        return self.result(STACKS, shapes == {wanted}, f"{' and '.join(map(str, sorted(shapes)))} of {wanted}")
 
     def finite(self) -> Check:
         """No NaN and no infinity in the rows of tokens."""
         for layer in self.layers:
             if not all(bool(layer.outputs[b, :, :end].isfinite().all()) for b, end in enumerate(self.ends)):
-                return self.told(FINITE, False, f"NaN or infinite values in layer {layer.layer} ({layer.module})")
-        return self.told(FINITE, True)
+                return self.result(FINITE, False, f"NaN or infinite values in layer {layer.layer} ({layer.module})")
+        return self.result(FINITE, True)
 
     def product(self) -> Check:
         """The weights, values and outputs belong together."""
@@ -160,35 +160,37 @@ class StackCheck:
 
     def values(self) -> Check:
         """V, seen on its own: as it left the projection, before the attention call."""
-        if all(self.run.values_found[k] for k in self.places):
-            return self.told(VALUES, True)
-        return self.told(VALUES, None, "the model changes its values after projecting them")
+        if all(self.run.values_projected[k] for k in self.places):
+            return self.result(VALUES, True)
+        return self.result(VALUES, None, "the model changes its values after projecting them")
 
     def projection(self) -> Check:
         """The outputs are in the order and on the scale in which the model goes on with them."""
         if any(places.has_gate(self.run.modules[layer.module]) for layer in self.layers):
-            return self.told(PROJECTION, None, "the model gates its outputs: O is taken before the gate")
-        found = [self.run.projected.get(k) for k in self.places]
-        if None in found:
-            return self.told(PROJECTION, None, "no projection of that width follows")
-        return self.within(PROJECTION, (off for off in found if off is not None))
+            return self.result(PROJECTION, None, "the model gates its outputs: O is taken before the gate")
+        errors = [self.run.projected.get(k) for k in self.places]
+        if None in errors:
+            return self.result(PROJECTION, None, "no projection of that width follows")
+        return self.within(PROJECTION, (off for off in errors if off is not None))
 
     def rows(self) -> Check:
         """The weights are those after the softmax."""
-        sums = [map_of(layer)[b, :, :end].double().sum(-1) for layer in self.layers for b, end in enumerate(self.ends)]
+        sums = [
+            weights_of(layer)[b, :, :end].double().sum(-1) for layer in self.layers for b, end in enumerate(self.ends)
+        ]
         limit = max(1e-5, torch.finfo(self.layers[0].outputs.dtype).eps * 8)
         if any(hasattr(self.run.modules[layer.module], "sinks") for layer in self.layers):
             inside = all(bool(((row >= 0) & (row <= 1 + limit)).all()) for row in sums)
-            return self.told(ROWS, inside, "the model has an attention sink: rows sum to less than one")
+            return self.result(ROWS, inside, "the model has an attention sink: rows sum to less than one")
         worst = self.within(ROWS, (float((row - 1).abs().max()) for row in sums)).error
-        return self.told(ROWS, worst is not None and worst <= limit, off=worst)
+        return self.result(ROWS, worst is not None and worst <= limit, off=worst)
 
     def reads(self) -> Check:
         """What a token may read, which the base rates rest on."""
         for layer in self.layers:
             if not reads_what_it_may(layer, self.ends, self.keys.lengths):
-                return self.told(READS, False, f"layer {layer.layer} ({layer.module})")
-        return self.told(READS, True)
+                return self.result(READS, False, f"layer {layer.layer} ({layer.module})")
+        return self.result(READS, True)
 
     def padded(self) -> Check:
         """Padding enters nothing."""
@@ -197,12 +199,12 @@ class StackCheck:
             for b, everything in enumerate(self.run.alone):
                 single = [layer for layer in everything if layer.stack == self.stack]
                 for layer, by_itself in zip(self.layers, single, strict=True):
-                    yield error(layer.outputs[b, :, : self.ends[b]], by_itself.outputs[0])
+                    yield relative_error(layer.outputs[b, :, : self.ends[b]], by_itself.outputs[0])
 
         return self.within(PADDED, errors())
 
 
-def map_of(layer: LayerHeads) -> Tensor:
+def weights_of(layer: LayerHeads) -> Tensor:
     """The attention weights, which the probe asked for."""
     assert layer.weights is not None
     return layer.weights
@@ -213,14 +215,14 @@ def product_error(layer: LayerHeads, row: int, end: int) -> float:
     assert layer.values is not None
     heads = layer.outputs.shape[1]
     values = layer.values[row].repeat_interleave(heads // layer.values.shape[1], dim=0)  # (H, Tk, d)
-    product = map_of(layer)[row].double() @ values.double()  # (H, Tq, d)
-    # What a model pads the values with (to reach a width its kernels like) is no part of the output.
-    return error(layer.outputs[row, :, :end], product[:, :end, : layer.outputs.shape[-1]])
+    product = weights_of(layer)[row].double() @ values.double()  # (H, Tq, d)
+    # What a model pads the values with (to reach a width its kernels like) is not part of the output.
+    return relative_error(layer.outputs[row, :, :end], product[:, :end, : layer.outputs.shape[-1]])
 
 
 def reads_what_it_may(layer: LayerHeads, ends: list[int], key_ends: list[int]) -> bool:
     """Whether A is zero where reading is not allowed, padding is not, and a map that never looks ahead is causal."""
-    weights = map_of(layer)
+    weights = weights_of(layer)
     batch, heads, queries, keys = weights.shape
     every = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=weights.device)
     readable = (every if layer.readable is None else layer.readable).expand(batch, heads, queries, keys)

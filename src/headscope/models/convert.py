@@ -14,9 +14,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from headscope.errors import HeadscopeError, brief
-from headscope.models.source import AGAIN, read_json
+from headscope.models.source import FETCH_AGAIN, read_json
 
-CARRIED = ("*.json", "*.txt", "*.model", "*.tiktoken", "LICENSE*", "README.md")
+COPIED = ("*.json", "*.txt", "*.model", "*.tiktoken", "LICENSE*", "README.md")
 SKIPPED = ("pytorch_model.bin.index.json", "model.safetensors.index.json")
 
 
@@ -62,7 +62,7 @@ def _check_places(folder: Path, out: Path, tokenizer: str | Path | None) -> None
 
 def _write(folder: Path, out: Path, weights: dict[str, Tensor], tokenizer: str | Path | None) -> None:
     out.mkdir()
-    for pattern in CARRIED:
+    for pattern in COPIED:
         for file in folder.glob(pattern):
             if file.name not in SKIPPED and file.is_file():
                 shutil.copyfile(file, out / file.name)
@@ -75,10 +75,10 @@ def _write(folder: Path, out: Path, weights: dict[str, Tensor], tokenizer: str |
 def _weight_files(folder: Path) -> list[Path]:
     index = folder / "pytorch_model.bin.index.json"
     if index.exists():
-        told = read_json(index, str(folder))
-        places = told.get("weight_map") if isinstance(told, dict) else None
+        content = read_json(index, str(folder))
+        places = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(places, dict) or not places:
-            raise HeadscopeError(f"{index.name} lists no weights", AGAIN)
+            raise HeadscopeError(f"{index.name} lists no weights", FETCH_AGAIN)
         files = [folder / Path(str(name)).name for name in sorted({str(file) for file in places.values()})]
     else:
         files = [folder / "pytorch_model.bin"]
@@ -94,11 +94,11 @@ def _weight_files(folder: Path) -> list[Path]:
 def _tensors(file: Path) -> dict[str, Tensor]:
     try:
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # the restricted unpickler and the archive reader raise of several kinds
-        said = brief(error, 200)
+    except Exception as error:  # the restricted unpickler and the archive reader raise many kinds of exceptions
+        reason = brief(error, 200)
         raise HeadscopeError(
             f"{file.name} is damaged or holds more than tensors, and nothing else is unpickled "
-            f"({type(error).__name__}: {said})",
+            f"({type(error).__name__}: {reason})",
             "ask whoever published the model for safetensors weights",
         ) from error
     if isinstance(loaded, dict) and isinstance(loaded.get("state_dict"), dict):
@@ -121,10 +121,10 @@ def _name_fast_tokenizer(folder: Path) -> None:
     """Say in tokenizer_config.json that tokenizer.json is to be used as it is."""
     file = folder / "tokenizer_config.json"
     settings: dict[str, Any] = {}
-    for told in (file, folder / "special_tokens_map.json"):
-        found = read_json(told, str(folder)) if told.exists() else {}
-        if not isinstance(found, dict):
-            raise HeadscopeError(f"{told.name} is not a table of settings", AGAIN)
-        settings |= found
+    for source in (file, folder / "special_tokens_map.json"):
+        content = read_json(source, str(folder)) if source.exists() else {}
+        if not isinstance(content, dict):
+            raise HeadscopeError(f"{source.name} is not a table of settings", FETCH_AGAIN)
+        settings |= content
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

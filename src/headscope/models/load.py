@@ -1,4 +1,4 @@
-"""Loading a model and its tokenizer, with everything that can be wrong about them said in one sentence."""
+"""Loading a model and its tokenizer, with one sentence for everything that can be wrong about them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _device(device: str) -> torch.device:
     try:
         where = torch.device(device)
         torch.zeros(1, device=where)
-    except Exception as error:  # each backend has its own way of not being there
+    except Exception as error:  # each backend fails in its own way where it is missing
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise HeadscopeError(f"the device {device!r} cannot be used: {first}", 'use "cpu" or "auto"') from error
     return where
@@ -124,7 +124,7 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
         options["gguf_file"] = source.gguf
     try:
         config = transformers.AutoConfig.from_pretrained(source.folder, **options)
-        # What the folder lacks, a pooler that nobody asks for, is filled at random: always with the same numbers.
+        # What the folder lacks, a pooler that nothing here uses, is filled at random: always with the same numbers.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             network, info = transformers.AutoModel.from_pretrained(
@@ -134,10 +134,10 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
                 use_safetensors=None if source.gguf else True,
                 attn_implementation="eager",  # the only implementation that forms the attention weights
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are told below, with their names
+                ignore_mismatched_sizes=True,  # they are reported below, with their names
                 **options,
             )
-    except Exception as error:  # the libraries below raise of every kind for a bad folder
+    except Exception as error:  # the libraries below raise every kind of exception for a bad folder
         raise _explained(error, source) from error
     text = network.config.get_text_config()
     ahead = max(int(getattr(text, key, 0) or 0) for key in ("num_nextn_predict_layers", "mtp_num_hidden_layers"))
@@ -174,7 +174,7 @@ def _untrained(source: Source, dtype: torch.dtype, seed: int) -> Any:
         raise _explained(error, source) from error
 
 
-def beyond_the_last_layer(unexpected: Collection[str], own: Collection[str], ahead: int = 0) -> str:
+def beyond_the_last_layer(unexpected: Collection[str], expected: Collection[str], ahead: int = 0) -> str:
     """The first weight that belongs to a layer the model was not given, or nothing.
 
     `ahead` layers more are no surprise: some models keep those that predict further tokens behind the last one.
@@ -185,27 +185,27 @@ def beyond_the_last_layer(unexpected: Collection[str], own: Collection[str], ahe
     ''
     """
     last: dict[str, int] = {}
-    for key in own:
-        if found := NUMBERED.match(key):
-            last[found[1]] = max(last.get(found[1], 0), int(found[2]))
+    for key in expected:
+        if match := NUMBERED.match(key):
+            last[match[1]] = max(last.get(match[1], 0), int(match[2]))
     for key in sorted(unexpected):
-        if found := NUMBERED.match(key):
-            allowed = (highest + ahead for prefix, highest in last.items() if f".{found[1]}".endswith(f".{prefix}"))
-            if any(int(found[2]) > highest for highest in allowed):
+        if match := NUMBERED.match(key):
+            allowed = (highest + ahead for prefix, highest in last.items() if f".{match[1]}".endswith(f".{prefix}"))
+            if any(int(match[2]) > highest for highest in allowed):
                 return key
     return ""
 
 
 def _explained(error: Exception, source: Source) -> HeadscopeError:
-    """A sentence of ours for what the libraries below said of a model."""
-    said = " ".join(str(error).split())
-    short = said if len(said) < 300 else said[:300] + " …"
-    if isinstance(error, ImportError) or "is required when loading a GGUF" in said:
+    """A sentence of ours for what the libraries below raised for a model."""
+    message = " ".join(str(error).split())
+    short = message if len(message) < 300 else message[:300] + " …"
+    if isinstance(error, ImportError) or "is required when loading a GGUF" in message:
         return HeadscopeError(
             f"{source.name!r} needs a package that is not installed: {short}",
             "pip install 'headscope[gguf]'" if source.gguf else "install it with pip",
         )
-    if "custom code" in said or "trust_remote_code" in said:
+    if "custom code" in message or "trust_remote_code" in message:
         return HeadscopeError(
             f"{source.name!r} needs code of its own to run, and remote code is never run",
             f"use an architecture that transformers {transformers.__version__} has built in",
@@ -225,8 +225,8 @@ def _tokenizer(source: Source, network: Any) -> Any:
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
     except Exception as error:  # as above: any kind
-        said = brief(error)
-        raise HeadscopeError(f"the tokenizer of {source.name!r} cannot be loaded: {said}", remedy) from error
+        reason = brief(error)
+        raise HeadscopeError(f"the tokenizer of {source.name!r} cannot be loaded: {reason}", remedy) from error
     if not getattr(tokenizer, "is_fast", False):
         raise HeadscopeError(
             f"the tokenizer of {source.name!r} ({type(tokenizer).__name__}) is not a fast one: it does not tell which "
@@ -247,9 +247,9 @@ def _template(source: Source, tokenizer: Any) -> Template:
     try:
         return read_template(tokenizer)
     except Exception as error:  # the tokenizers library raises bare exceptions
-        said = brief(error, 200)
+        reason = brief(error, 200)
         raise HeadscopeError(
-            f"the tokenizer of {source.name!r} cannot split a plain word: {type(error).__name__}: {said}",
+            f"the tokenizer of {source.name!r} cannot split a plain word: {type(error).__name__}: {reason}",
             "the tokenizer files are damaged or belong to another model: fetch the model again",
         ) from error
 
@@ -271,15 +271,16 @@ def _check(network: nn.Module, tokenizer: Any, template: Template, source: Sourc
     except HeadscopeError:
         raise
     except Exception as error:  # a model that transformers loads but cannot run on plain text
-        said = brief(error)
+        reason = brief(error)
         raise HeadscopeError(
-            f"{type(network).__name__} ({source.name!r}) cannot be run on a plain text: {type(error).__name__}: {said}",
+            f"{type(network).__name__} ({source.name!r}) cannot be run on a plain text: "
+            f"{type(error).__name__}: {reason}",
             "headscope reads models that take token ids; docs/architectures.md lists those it can",
         ) from error
 
 
 def _name_bad_weights(network: nn.Module) -> str:
-    """Where the first weight that is no number lies, if there is one."""
+    """Where the first weight that is not a finite number lies, if there is one."""
     bad = (name for name, weight in network.named_parameters() if not bool(weight.isfinite().all()))
     first = next(bad, None)
     return f"{first} holds NaN or infinite values: the file is damaged or training diverged" if first else ""

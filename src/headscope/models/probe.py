@@ -26,7 +26,7 @@ class Probe:
     layers: list[LayerHeads] = field(default_factory=list)
     alone: list[list[LayerHeads]] = field(default_factory=list)  # the same for each text without padding
     projected: dict[int, float] = field(default_factory=dict)  # O against the input of the projection that follows
-    values_found: list[bool] = field(default_factory=list)  # whether V is what a projection before gave
+    values_projected: list[bool] = field(default_factory=list)  # whether V is what a projection before gave
     changed: list[str] = field(default_factory=list)  # settings of the model that running it has changed
 
 
@@ -35,7 +35,7 @@ def probe(model: nn.Module, batch: Batch, route: str) -> Probe:
     config: Any = model.config
     run = Probe(config, dict(model.named_modules()), batch, None)
     if getattr(config, "is_encoder_decoder", False):
-        # One token shorter than the encoder's, so that the stacks can be told apart by what they read.
+        # One token shorter than the encoder's, so that the length of what they read tells the stacks apart.
         full = shifted_right(batch, start_token(config))
         run.decoder = Batch(full.ids[:, :-1], full.mask[:, :-1])
     before = _settings(model)
@@ -51,15 +51,15 @@ def probe(model: nn.Module, batch: Batch, route: str) -> Probe:
     return run
 
 
-def error(found: Tensor, expected: Tensor) -> float:
+def relative_error(actual: Tensor, expected: Tensor) -> float:
     """The largest difference as a share of the largest expected value.
 
-    >>> error(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+    >>> relative_error(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
     0.5
     """
-    found, expected = found.double(), expected.double()
+    actual, expected = actual.double(), expected.double()
     scale = float(expected.abs().max()) or 1.0
-    return float((found - expected).abs().max()) / scale
+    return float((actual - expected).abs().max()) / scale
 
 
 def _settings(model: nn.Module) -> dict[str, str]:
@@ -75,22 +75,22 @@ def _settings(model: nn.Module) -> dict[str, str]:
 @contextmanager
 def _watched_projections(model: nn.Module, run: Probe) -> Iterator[None]:
     """Compare each layer with the projections around it: those that came before with V, the next one with O."""
-    given: list[Tensor] = []  # by projections since the attention before
+    outputs: list[Tensor] = []  # of projections since the attention before
 
     def before(module: nn.Module, args: tuple[Any, ...]) -> None:
         k = len(run.layers) - 1
         if k < 0 or not args or not isinstance(args[0], Tensor):
             return
-        if len(run.values_found) == k:
-            run.values_found.append(any(holds(output, run.layers[k].values) for output in given))
-            given.clear()
+        if len(run.values_projected) == k:
+            run.values_projected.append(any(holds(output, run.layers[k].values) for output in outputs))
+            outputs.clear()
         merged = run.layers[k].outputs.transpose(1, 2).flatten(2)  # (B, H, T, d) to (B, T, H·d)
         if k not in run.projected and args[0].numel() == merged.numel() and args[0].shape[-1] == merged.shape[-1]:
-            run.projected[k] = error(args[0].reshape(merged.shape), merged)
+            run.projected[k] = relative_error(args[0].reshape(merged.shape), merged)
 
     def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         if isinstance(output, Tensor):
-            given.append(output)
+            outputs.append(output)
 
     handles = []
     for module in model.modules():
@@ -102,7 +102,7 @@ def _watched_projections(model: nn.Module, run: Probe) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-    run.values_found += [False] * (len(run.layers) - len(run.values_found))
+    run.values_projected += [False] * (len(run.layers) - len(run.values_projected))
 
 
 def holds(output: Tensor, values: Tensor | None) -> bool:

@@ -1,4 +1,4 @@
-"""The one way through a model: windows go in, and whoever listens is handed layer after layer of what its heads did."""
+"""The one way through a model: windows go in, and a listener is handed layer after layer of what its heads did."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reader:
 
     def __init__(self, model: Model, *, layers: Collection[int] | None = None) -> None:
         self.model = model
-        self._listener: Listener = _nobody
+        self._listener: Listener = _no_listener
         self._failure: BaseException | None = None  # what the listener itself raised
         config = model.network.config
         self._pad = pad_token(config)
@@ -73,7 +73,7 @@ class Reader:
                 raise
             raise self._failed(windows, error) from error
         finally:
-            self._listener = _nobody
+            self._listener = _no_listener
 
     def _hand_over(self, heads: LayerHeads) -> None:
         try:
@@ -83,7 +83,7 @@ class Reader:
             raise
 
     def _failed(self, windows: Sequence[Window], error: Exception) -> HeadscopeError:
-        """Running out of memory is told apart from whatever else a model may raise."""
+        """Running out of memory is an error of its own, apart from whatever else a model may raise."""
         longest = max(len(each) for each in windows)
         what = f"a window of {longest} tokens" if len(windows) == 1 else f"{len(windows)} windows of {longest} tokens"
         problem = f"{self.model.name!r} failed on {what}: {type(error).__name__}: {brief(error)}"
@@ -99,5 +99,5 @@ def _lacks_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in known)
 
 
-def _nobody(heads: LayerHeads) -> None:
-    raise AssertionError("a layer ran while nobody was listening")
+def _no_listener(heads: LayerHeads) -> None:
+    raise AssertionError("a layer ran while no listener was set")

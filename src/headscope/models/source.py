@@ -16,7 +16,7 @@ from headscope.errors import HeadscopeError, brief
 
 EMBEDDED = "headscope/bert12"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-AGAIN = "the download is incomplete or damaged: fetch the model again"
+FETCH_AGAIN = "the download is incomplete or damaged: fetch the model again"
 NEEDED = frozenset(("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size"))
 SIZES = NEEDED | frozenset(
     "num_key_value_heads intermediate_size num_labels max_position_embeddings n_positions n_ctx n_layer n_head n_embd "
@@ -26,7 +26,7 @@ SIZES = NEEDED | frozenset(
 LARGEST_SIZE, MOST_LAYERS = 10_000_000, 2_000
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer.tiktoken", "tekken.json")
-EITHER_WAY = (
+OFFLINE_REMEDY = (
     "without a network use the embedded model (leave the name out) or the path of a folder that holds config.json, "
     "*.safetensors and tokenizer.json"
 )
@@ -56,7 +56,7 @@ def find(name: str | Path | None, revision: str | None = None) -> Source:
         path = Path(name).expanduser()
         is_file, is_folder = path.is_file(), path.is_dir()
     except (OSError, RuntimeError, ValueError) as error:  # no such user, a name longer than names may be, a NUL in it
-        raise HeadscopeError(f"{str(name)[:100]!r} is neither a path nor a hub id", EITHER_WAY) from error
+        raise HeadscopeError(f"{str(name)[:100]!r} is neither a path nor a hub id", OFFLINE_REMEDY) from error
     if is_file:
         if path.suffix.lower() != ".gguf":
             raise HeadscopeError(
@@ -97,8 +97,8 @@ def read_json(file: Path, name: str) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        said = brief(error, 200)
-        raise HeadscopeError(f"the {file.name} of {name!r} cannot be read: {said}", AGAIN) from error
+        reason = brief(error, 200)
+        raise HeadscopeError(f"the {file.name} of {name!r} cannot be read: {reason}", FETCH_AGAIN) from error
 
 
 def _check_config(folder: Path, name: str) -> None:
@@ -141,17 +141,17 @@ def _check_weights(folder: Path, name: str) -> None:
                 f"the weights of {name!r} are pickled, and unpickling can run any code",
                 f"convert them once, without running any: headscope convert {folder} OUT, then load OUT",
             )
-        raise HeadscopeError(f"{name!r} holds no weights (*.safetensors)", AGAIN)
+        raise HeadscopeError(f"{name!r} holds no weights (*.safetensors)", FETCH_AGAIN)
     for file in weights:
         _check_safetensors(file)
 
 
 def _indexed(folder: Path, index: Path, name: str) -> list[Path]:
     """The files that an index names: safetensors in this folder, and all of them there."""
-    told = read_json(index, name)
-    places = told.get("weight_map") if isinstance(told, dict) else None
+    content = read_json(index, name)
+    places = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(places, dict) or not places or not all(isinstance(file, str) for file in places.values()):
-        raise HeadscopeError(f"{index.name} of {name!r} lists no weights", AGAIN)
+        raise HeadscopeError(f"{index.name} of {name!r} lists no weights", FETCH_AGAIN)
     wanted = sorted(set(places.values()))
     strange = next((file for file in wanted if Path(file).name != file or not file.endswith(".safetensors")), None)
     if strange is not None:
@@ -160,7 +160,7 @@ def _indexed(folder: Path, index: Path, name: str) -> list[Path]:
         )
     missing = [file for file in wanted if not (folder / file).exists()]
     if missing:
-        raise HeadscopeError(f"{name!r} lacks {len(missing)} of {len(wanted)} weight files, {missing[0]}", AGAIN)
+        raise HeadscopeError(f"{name!r} lacks {len(missing)} of {len(wanted)} weight files, {missing[0]}", FETCH_AGAIN)
     return [folder / file for file in wanted]
 
 
@@ -176,7 +176,7 @@ def _check_safetensors(file: Path) -> None:
         with safe_open(file, framework="np") as opened:
             opened.keys()
     except (SafetensorError, OSError) as error:
-        raise HeadscopeError(f"{file.name} is not a whole safetensors file: {error}", AGAIN) from error
+        raise HeadscopeError(f"{file.name} is not a whole safetensors file: {error}", FETCH_AGAIN) from error
 
 
 def _check_gguf(file: Path) -> None:
@@ -193,11 +193,11 @@ def _from_hub(name: str, revision: str | None) -> Path:
 
     wanted = ["*.json", "*.safetensors", *TOKENIZER_FILES, "*.txt"]
     try:
-        folder = huggingface_hub.snapshot_download(
+        downloaded = huggingface_hub.snapshot_download(
             name, revision=revision, allow_patterns=wanted, ignore_patterns=["*/*"]
         )
     except HFValidationError as error:
-        raise HeadscopeError(f"{name!r} is neither a folder nor a hub id", EITHER_WAY) from error
+        raise HeadscopeError(f"{name!r} is neither a folder nor a hub id", OFFLINE_REMEDY) from error
     except GatedRepoError as error:
         raise HeadscopeError(
             f"{name!r} is gated on the hub", "accept its terms there, then run: hf auth login"
@@ -205,15 +205,15 @@ def _from_hub(name: str, revision: str | None) -> Path:
     except RevisionNotFoundError as error:
         raise HeadscopeError(f"{name!r} has no revision {revision!r}", "check the branch, tag or commit") from error
     except RepositoryNotFoundError as error:
-        raise HeadscopeError(f"the hub knows no model {name!r}", f"check the spelling; {EITHER_WAY}") from error
+        raise HeadscopeError(f"the hub knows no model {name!r}", f"check the spelling; {OFFLINE_REMEDY}") from error
     except Exception as error:  # no network, offline mode, nothing in the cache, an answer that makes no sense
         raise HeadscopeError(
-            f"{name!r} is not a folder here and could not be fetched from the hub", EITHER_WAY
+            f"{name!r} is not a folder here and could not be fetched from the hub", OFFLINE_REMEDY
         ) from error
-    found = Path(folder)
-    if not next(found.glob("*.safetensors"), None):
+    folder = Path(downloaded)
+    if not next(folder.glob("*.safetensors"), None):
         raise HeadscopeError(
             f"{name!r} has no safetensors weights on the hub, and pickled ones are not loaded",
             f"hf download {name} --local-dir FOLDER; headscope convert FOLDER OUT; then load OUT",
         )
-    return found
+    return folder

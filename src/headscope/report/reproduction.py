@@ -57,7 +57,7 @@ def reproduce(
         raise HeadscopeError(f"floors={floors}, floor_texts={floor_texts}", "give whole numbers from 0 and from 1")
     reading, others = split_options(options)
     corpus = open_texts(texts, **reading, seed=others.get("seed", 0))
-    if floors and not corpus.again:
+    if floors and not corpus.repeatable:
         raise HeadscopeError(
             "the texts come from a stream that passes by once, and untrained models read them too",
             "give files or a list, or ask for no floors (--floors 0)",

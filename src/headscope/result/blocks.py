@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_BLOCKS = 256  # more shards than this are taken together with their neighbours
 MOST_NUMBERS = 1 << 27  # in the table of pairs by layer: a gigabyte
 FEWEST_BLOCKS = 32  # but not fewer than this, however large the table
-# Read when they are asked for, or not for single blocks: they are large.
+# Read only when they are needed, or not for single blocks: they are large.
 LARGE = ("pairs", "position_pairs", FOCAL_TOKENS)
 
 
@@ -36,10 +36,10 @@ def block_sums(result: Result) -> BlockSums:
         each = (shards["pairs"].isel(layer=k, shard=shard).values for shard in block)
         return np.asarray(sum(part.astype(np.int64) for part in each))
 
-    def added(values: Array) -> Array:
+    def summed(values: Array) -> Array:
         return np.stack([values[list(block)].sum(0) for block in blocks])
 
-    stored = {name: added(shards[name].values.astype(np.float64)) for name in small_variables(shards)}
+    stored = {name: summed(shards[name].values.astype(np.float64)) for name in small_variables(shards)}
     return _sums(result, groups, blocks, read, stored)
 
 
@@ -93,6 +93,6 @@ def blocks_of(groups: list[str], most: int) -> list[tuple[int, ...]]:
     size = -(-len(groups) // most)
     blocks: list[tuple[int, ...]] = []
     for name in dict.fromkeys(groups):
-        own = [place for place, group in enumerate(groups) if group == name]
-        blocks += [tuple(own[k : k + size]) for k in range(0, len(own), size)]
+        members = [place for place, group in enumerate(groups) if group == name]
+        blocks += [tuple(members[k : k + size]) for k in range(0, len(members), size)]
     return blocks

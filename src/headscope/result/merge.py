@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
-from headscope.files import ELSEWHERE, written_whole
+from headscope.files import OTHER_FOLDER, written_whole
 from headscope.measures.variables import (
     DIMENSIONS,
     FOCAL_TOKENS,
@@ -32,7 +32,7 @@ from headscope.result.checksum import seal
 FILE = "result.nc"
 VERSION = 2  # of the files; a file of another version is refused by name
 ABOUT_SHARDS = ("group", "texts_read", "texts_hash")  # what a shard is, beside its sums
-SQUEEZE = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+COMPRESSION = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def write_result(
     token_text: Callable[[Iterable[int]], list[str]],
     *,
     groups: Sequence[str] | None = None,
-    remedy: str = ELSEWHERE,
+    remedy: str = OTHER_FOLDER,
 ) -> None:
     """Merge shards into one netCDF file; with `groups`, only theirs. The first stack is the file's top level."""
     chosen = [
@@ -87,23 +87,23 @@ def write_result(
                 out.attrs[key] = value if isinstance(value, (str, int, float)) else json.dumps(value)
             out.attrs["schema"] = VERSION
             out.attrs["stacks"] = ", ".join(shapes)
-            stacks = {}
+            writers = {}
             for place, (stack, shape) in enumerate(shapes.items()):
                 group = out if place == 0 else out.create_group(stack)
-                stacks[stack] = _Stack(group, stack, shape, tokens[stack], token_text, infos)
+                writers[stack] = _StackWriter(group, stack, shape, tokens[stack], token_text, infos)
             for place, (source, number) in enumerate(chosen):
                 sums = source.sums(number)
-                for stack, writer in stacks.items():
+                for stack, writer in writers.items():
                     writer.add(place, sums[stack])
             for place, group_name in enumerate(names):
-                added: Sums = {stack: {} for stack in stacks}
+                added: Sums = {stack: {} for stack in writers}
                 for source in sources:
                     if any(info.group == group_name for info in source.infos):
                         for stack, group_sums in source.group_sums(group_name).items():
                             _add(added[stack], group_sums)
-                for stack, writer in stacks.items():
-                    writer.add_group(place, added[stack], alone=len(names) == 1)
-            for writer in stacks.values():
+                for stack, writer in writers.items():
+                    writer.add_group(place, added[stack], only_group=len(names) == 1)
+            for writer in writers.values():
                 writer.finish(names)
         seal(partial)
 
@@ -118,7 +118,7 @@ def _tokens(chosen: Sequence[tuple[Shards, int]], shapes: Mapping[str, Shape]) -
     return {stack: np.array(sorted(each), dtype=np.int64) for stack, each in ids.items()}
 
 
-class _Stack:
+class _StackWriter:
     """One stack's part of the file, filled shard by shard."""
 
     def __init__(
@@ -162,35 +162,35 @@ class _Stack:
             self.by_shard[name][place] = values
 
     def _make(self, name: str, values: NDArray[Any]) -> Any:
-        about = variable(name)
-        dims = ("shard", *about.dims)
+        declared = variable(name)
+        dims = ("shard", *declared.dims)
         dtype = np.dtype(np.float64 if values.dtype.kind == "f" else np.uint32 if values.ndim > 2 else np.int64)
         options: dict[str, Any] = {}
         if values.ndim:
-            one_layer = 1 if values.ndim > 2 and about.dims[0] == "layer" else len(values)
-            options = SQUEEZE | {"chunks": (1, max(one_layer, 1), *(max(n, 1) for n in values.shape[1:]))}
-        made = self.shards.create_variable(name, dims, dtype, **options)
-        made.attrs["description"] = about.meaning
-        return made
+            one_layer = 1 if values.ndim > 2 and declared.dims[0] == "layer" else len(values)
+            options = COMPRESSION | {"chunks": (1, max(one_layer, 1), *(max(n, 1) for n in values.shape[1:]))}
+        target = self.shards.create_variable(name, dims, dtype, **options)
+        target.attrs["description"] = declared.meaning
+        return target
 
-    def add_group(self, place: int, sums: dict[str, NDArray[Any]], *, alone: bool) -> None:
+    def add_group(self, place: int, sums: dict[str, NDArray[Any]], *, only_group: bool) -> None:
         """Add what is kept for groups alone to the totals; where there are several groups, write it down too."""
         _add(self.totals, sums)
-        if alone or not sums:
+        if only_group or not sums:
             return
         inner = self.group.groups.get("groups") or self.group.create_group("groups")
         for name, values in sums.items():
-            made = inner.create_variable(
-                f"{name}_{place}", variable(name).dims, values.dtype, chunks=(1, *values.shape[1:]), **SQUEEZE
+            target = inner.create_variable(
+                f"{name}_{place}", variable(name).dims, values.dtype, chunks=(1, *values.shape[1:]), **COMPRESSION
             )
-            made[...] = values
+            target[...] = values
 
     def finish(self, groups: Sequence[str]) -> None:
         """Write the totals."""
         for name, values in self.totals.items():
-            about = variable(name)
-            options = SQUEEZE | {"chunks": (1, *values.shape[1:])} if values.ndim > 2 and values.size else {}
-            _write(self.group, name, about.dims, values, about.meaning, **options)
+            declared = variable(name)
+            options = COMPRESSION | {"chunks": (1, *values.shape[1:])} if values.ndim > 2 and values.size else {}
+            _write(self.group, name, declared.dims, values, declared.meaning, **options)
         inner = self.group.groups.get("groups")
         if inner is not None:
             inner.attrs["names"] = json.dumps(list(groups), ensure_ascii=False)
@@ -204,7 +204,7 @@ def _add(totals: dict[str, NDArray[Any]], sums: Mapping[str, NDArray[Any]]) -> N
 
 def _write(group: Any, name: str, dims: tuple[str, ...], values: NDArray[Any], meaning: str, **options: Any) -> None:
     text = values.dtype == object
-    made = group.create_variable(name, dims, h5py.string_dtype() if text else values.dtype, **options)
+    target = group.create_variable(name, dims, h5py.string_dtype() if text else values.dtype, **options)
     if values.size:
-        made[...] = values
-    made.attrs["description"] = meaning
+        target[...] = values
+    target.attrs["description"] = meaning

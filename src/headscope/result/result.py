@@ -54,7 +54,7 @@ class Result(ResultShortcuts):
         self.settings: dict[str, Any] = json.loads(self.attrs["settings"])
         self.model: dict[str, Any] = json.loads(self.attrs["model"])
         self.texts: dict[str, Any] = json.loads(self.attrs["texts"])
-        self.kept: dict[Any, Any] = {}  # what is asked for more than once and takes long
+        self.kept: dict[Any, Any] = {}  # results that take long and are used more than once
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
@@ -172,7 +172,7 @@ class Result(ResultShortcuts):
             "refused": self.texts["refused"] + other.texts["refused"],
             "whole": False,
         }
-        return self._written([_Stored(self), _Stored(other)], {"texts": texts})
+        return self._written([_ResultShards(self), _ResultShards(other)], {"texts": texts})
 
     def select(self, group: str | Sequence[str]) -> Result:
         """The result of one group of texts, or of several."""
@@ -187,9 +187,11 @@ class Result(ResultShortcuts):
         # Bad records are of no group, so a selection has none.
         name = f"{self.texts['name']}: {', '.join(wanted)}"
         texts = {"name": name, "texts": taken, "bad": 0, "refused": 0, "whole": False}
-        return self._written([_Stored(self)], {"texts": texts}, groups=wanted)
+        return self._written([_ResultShards(self)], {"texts": texts}, groups=wanted)
 
-    def _written(self, sources: list[_Stored], header: dict[str, Any], groups: Sequence[str] | None = None) -> Result:
+    def _written(
+        self, sources: list[_ResultShards], header: dict[str, Any], groups: Sequence[str] | None = None
+    ) -> Result:
         folder = tempfile.TemporaryDirectory(prefix="headscope-")
         file = Path(folder.name) / FILE
         words: dict[int, str] = {}
@@ -219,7 +221,7 @@ class Result(ResultShortcuts):
             self.shards.close()
 
 
-class _Stored:
+class _ResultShards:
     """The shards of a finished result, for merging again."""
 
     def __init__(self, result: Result) -> None:
@@ -231,10 +233,10 @@ class _Stored:
     def sums(self, number: int, only: str | None = None) -> Sums:
         sums: Sums = {}
         for name, result in self.stacks.items():
-            one = (result.shards[[only]] if only else result.shards).isel(shard=number).load()
+            shard = (result.shards[[only]] if only else result.shards).isel(shard=number).load()
             sums[name] = {
                 str(key): values.values if values.dtype.kind == "f" else values.values.astype(np.int64)
-                for key, values in one.data_vars.items()
+                for key, values in shard.data_vars.items()
                 if key not in ABOUT_SHARDS
             }
             dense = sums[name][FOCAL_TOKENS]
@@ -265,26 +267,26 @@ class _Stored:
 
 
 def _shape(result: Result) -> Shape:
-    own = tuple(result.settings["relations"])
+    relations = tuple(result.settings["relations"])
     sizes = result.dataset.sizes
     layers = tuple(int(layer) for layer in result.dataset["layer"].values)
     cross, readings = result.name == "cross", (result.settings["similarity"],)
-    return Shape(layers, sizes["head"], sizes["i"], own, cross, readings)
+    return Shape(layers, sizes["head"], sizes["i"], relations, cross, readings)
 
 
-def _check_same(one: Result, other: Result) -> None:
-    apart = differences(one.settings, other.settings)
-    parts = [part for part in ("weights", "config", "tokenizer") if one.model[part] != other.model[part]]
+def _check_same(first: Result, second: Result) -> None:
+    different = differences(first.settings, second.settings)
+    parts = [part for part in ("weights", "config", "tokenizer") if first.model[part] != second.model[part]]
     if parts:
-        apart.append(f"model: {one.model['name']}, and {other.model['name']} (their {', '.join(parts)} differ)")
-    if one.stacks != other.stacks:
-        apart.append(f"stacks: {one.stacks}, and {other.stacks}")
-    if apart:
-        raise HeadscopeError(f"results that differ do not add up: {'; '.join(apart)}", "compare them instead")
+        different.append(f"model: {first.model['name']}, and {second.model['name']} (their {', '.join(parts)} differ)")
+    if first.stacks != second.stacks:
+        different.append(f"stacks: {first.stacks}, and {second.stacks}")
+    if different:
+        raise HeadscopeError(f"results that differ do not add up: {'; '.join(different)}", "compare them instead")
 
 
 def _attributes(file: Path) -> dict[str, Any]:
-    """What the file says of itself, or a clear word on why it cannot be read."""
+    """What the file says of itself, or an error that says why it cannot be read."""
     if not file.exists():
         raise HeadscopeError(f"there is no file {str(file)!r}", "check the path")
     try:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from headscope.choices import FEW_PAIRS
 from headscope.errors import HeadscopeError
-from headscope.files import ELSEWHERE, written_whole
+from headscope.files import OTHER_FOLDER, written_whole
 from headscope.measures.columns import COLUMNS, SCORES
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def examples_of_layer(
     wanted = (field("layer") == layer) & (field("stack") == result.name) & field("head").isin(list(heads))
     table = ds.dataset(paths[0]).to_table(filter=wanted).to_pandas()
     best = {}
-    for head, own in table.groupby("head"):
+    for head, rows_of_head in table.groupby("head"):
         for score in scores:
-            telling = own[own["high_pairs"] >= FEW_PAIRS] if COLUMNS[score].of_pairs else own
-            telling = telling[telling[score].notna()]
-            best[int(head), score] = telling.sort_values(score, ascending=lowest, kind="stable").head(k)
+            scored = rows_of_head[rows_of_head["high_pairs"] >= FEW_PAIRS] if COLUMNS[score].of_pairs else rows_of_head
+            scored = scored[scored[score].notna()]
+            best[int(head), score] = scored.sort_values(score, ascending=lowest, kind="stable").head(k)
     numbers = sorted({int(number) for rows in best.values() for number in rows["text"]})
     texts = ds.dataset(paths[1]).to_table(filter=field("text").isin(numbers)).to_pandas()
     frames = {}
@@ -83,7 +83,7 @@ def row_paths(result: Result) -> tuple[Path, Path] | None:
     return (heads, texts) if heads.exists() and texts.exists() else None
 
 
-def join_tables(parts: list[Path], target: Path, *, remedy: str = ELSEWHERE) -> None:
+def join_tables(parts: list[Path], target: Path, *, remedy: str = OTHER_FOLDER) -> None:
     """Put the shards' tables one after the other into one file, a shard at a time."""
     import pyarrow.parquet as pq
 

@@ -22,8 +22,8 @@ def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
     >>> unpack(packed)["encoder"]["similarity_sum"].tolist()
     [[[[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]]]
     """
-    held = io.BytesIO()
-    with h5py.File(held, "w") as file:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
         for stack, variables in sums.items():
             group = file.create_group(stack)
             for name, values in variables.items():
@@ -32,9 +32,9 @@ def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
                     group.create_dataset(name, data=values[..., i, j]).attrs["size"] = values.shape[-1]
                     continue
                 stored = smallest(values)
-                squeeze: dict[str, Any] = {"compression": "lzf", "shuffle": True} if stored.size > SMALL else {}
-                group.create_dataset(name, data=stored, **squeeze)
-    return held.getvalue()
+                compression: dict[str, Any] = {"compression": "lzf", "shuffle": True} if stored.size > SMALL else {}
+                group.create_dataset(name, data=stored, **compression)
+    return buffer.getvalue()
 
 
 def unpack(data: bytes, wanted: Callable[[str], bool] = lambda name: True) -> Sums:

@@ -47,8 +47,8 @@ def _columns(result: Result, tau: float, by: str) -> dict[str, Any]:
             values = quantity.value(view)
             columns[quantity.name] = values.astype(np.int64) if quantity.whole else values
     for name in result.settings["relations"]:
-        own, pairs = (result.dataset[each].values.astype(np.float64) for each in (f"pairs_{name}", "pairs"))
+        labelled, pairs = (result.dataset[each].values.astype(np.float64) for each in (f"pairs_{name}", "pairs"))
         if by == "layer":
-            own, pairs = own.sum(1), pairs.sum(1)
-        columns[f"{name}_preference"] = derived.own_preference(own, pairs, tau)
+            labelled, pairs = labelled.sum(1), pairs.sum(1)
+        columns[f"{name}_preference"] = derived.label_preference(labelled, pairs, tau)
     return columns

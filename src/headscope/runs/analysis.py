@@ -15,12 +15,12 @@ from headscope.models.model import Model
 from headscope.result.merge import FILE
 from headscope.result.result import Result
 from headscope.runs.folder import RunFolder
-from headscope.runs.progress import Progress, choose
-from headscope.runs.run import Asked, Run, check_bad
+from headscope.runs.progress import Progress, choose_progress
+from headscope.runs.run import Run, WorkOptions, check_bad
 from headscope.runs.settings import make_settings
 from headscope.texts import Corpus, ReadingOptions, Survey, open_texts
 
-MOST_ASKED = 65_536  # texts of a shard whose size the caller names
+LARGEST_SHARD_SIZE = 65_536  # texts of a shard whose size the caller names
 
 
 class AnalyzeOptions(RunChoices, ReadingOptions, total=False):
@@ -61,20 +61,20 @@ def analyze(
     relations = dict(relations or {})
     reading, choices = split_options(options)
     settings = make_settings(model, choices, layers=layers, relations=relations)
-    asked = checked_sizes(Asked(shard_size, batch_size, threads, per_text))
+    work = checked_sizes(WorkOptions(shard_size, batch_size, threads, per_text))
     corpus = open_texts(texts, **reading, seed=settings.choices.seed)
-    shown = choose(progress)
+    progress = choose_progress(progress)
     try:
-        survey = checked_survey(corpus, strict, shown)
+        survey = checked_survey(corpus, strict, progress)
         temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
         folder = RunFolder(temporary.name if temporary is not None else str(out))
         try:
-            Run(model, settings, relations, corpus, survey, folder, shown, strict, asked).go()
+            Run(model, settings, relations, corpus, survey, folder, progress, strict, work).run()
         finally:
             folder.close()
     finally:
-        shown.finish()
-    return Result(folder.path / FILE, keep=temporary)  # a temporary folder goes away with the last who keeps it
+        progress.finish()
+    return Result(folder.path / FILE, keep=temporary)  # a temporary folder is removed with the last that keeps it
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoices]:
@@ -88,20 +88,20 @@ def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoice
     return reading, choices  # type: ignore[return-value]
 
 
-def checked_survey(corpus: Corpus, strict: bool, shown: Progress) -> Survey:
+def checked_survey(corpus: Corpus, strict: bool, progress: Progress) -> Survey:
     """Look through the texts; none at all is an error, and bad ones are where the caller is strict."""
-    survey = corpus.survey(shown.surveyed)
+    survey = corpus.survey(progress.surveyed)
     if survey.known:
         check_bad(survey.texts, survey.bad, survey.first_bad, strict, corpus.name)
     return survey
 
 
-def checked_sizes(asked: Asked) -> Asked:
+def checked_sizes(options: WorkOptions) -> WorkOptions:
     """Sizes are whole numbers from 1, and shards have a limit."""
     for name in ("shard_size", "batch_size", "threads"):
-        number = getattr(asked, name)
+        number = getattr(options, name)
         if number is not None and (not isinstance(number, int) or number < 1):
             raise HeadscopeError(f"{name}={number}", "give a whole number from 1")
-    if (asked.shard_size or 1) > MOST_ASKED:
-        raise HeadscopeError(f"shard_size={asked.shard_size}", f"a shard has {MOST_ASKED:,} texts at most")
-    return asked
+    if (options.shard_size or 1) > LARGEST_SHARD_SIZE:
+        raise HeadscopeError(f"shard_size={options.shard_size}", f"a shard has {LARGEST_SHARD_SIZE:,} texts at most")
+    return options

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
 
 SHARE = 0.3  # of free memory that batches may take
-LOOKED_AT = 64  # texts; the longest of them are tried
-TRIAL = 4  # windows in the batch that is measured
+TRIAL_TEXTS = 64  # texts; the longest of them are tried
+TRIAL_WINDOWS = 4  # windows in the batch that is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +56,25 @@ def measured_capacity(
     """
     device = model.network.device.type
     wanted = batch or default_batch(device, settings.choices.window)
-    longest = sorted(records, key=lambda record: -len(record.text))[:TRIAL]
+    longest = sorted(records, key=lambda record: -len(record.text))[:TRIAL_WINDOWS]
     try:
         with Worker(model, settings, relations) as trial:
             trial.shard(longest[:1], 1)  # what is made once is not the batch's
             if device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
                 before = torch.cuda.memory_allocated()
-                trial.shard(longest, TRIAL)
+                trial.shard(longest, TRIAL_WINDOWS)
                 taken = torch.cuda.max_memory_allocated() - before
                 free = torch.cuda.mem_get_info()[0]
             else:
                 with watched_memory() as watched:
-                    trial.shard(longest, TRIAL)
+                    trial.shard(longest, TRIAL_WINDOWS)
                 taken, free = watched.most, psutil.virtual_memory().available
     except OutOfMemory as error:
         raise HeadscopeError(
-            f"a batch of {TRIAL} windows does not fit into memory", "take a smaller window or name a batch size"
+            f"a batch of {TRIAL_WINDOWS} windows does not fit into memory", "take a smaller window or name a batch size"
         ) from error
-    windows = max(1, int(free * SHARE / max(taken / TRIAL, 1)))  # that fit at once
+    windows = max(1, int(free * SHARE / max(taken / TRIAL_WINDOWS, 1)))  # that fit at once
     if batch is None and windows < wanted:
         wanted = 2 ** (windows.bit_length() - 1)
     return Capacity(wanted, max(1, windows // wanted))
@@ -85,23 +85,23 @@ class watched_memory:  # noqa: N801 - reads as a thing: `with watched_memory() a
 
     def __enter__(self) -> watched_memory:
         self.process = psutil.Process()
-        self.before, self.most, self._over = self.process.memory_info().rss, 0, threading.Event()
+        self.before, self.most, self._ended = self.process.memory_info().rss, 0, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
         return self
 
     def _watch(self) -> None:
-        while not self._over.wait(0.002):
+        while not self._ended.wait(0.002):
             self.most = max(self.most, self.process.memory_info().rss - self.before)
 
     def __exit__(self, *error: object) -> None:
-        self._over.set()
+        self._ended.set()
         self._thread.join()
 
 
 def peak_memory() -> int:
     """The most memory this process has taken so far, in bytes."""
-    if sys.platform.startswith("linux"):  # what getrusage tells may be of the process that started this one
+    if sys.platform.startswith("linux"):  # what getrusage reports may be of the process that started this one
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024

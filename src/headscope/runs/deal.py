@@ -12,7 +12,7 @@ from headscope.runs.plan import LARGEST_SHARD, SHARDS, default_shard_size
 from headscope.texts import Bad, BadRecords, Record
 from headscope.texts.corpus import check_groups, hash_of
 
-HELD = 64_000_000  # characters of a stream that are looked at before its shard size is settled
+MOST_CHARACTERS = 64_000_000  # of a stream that are looked at before its shard size is chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Shard:
 
 
 def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterator[Shard]:
-    """Cut a stream into shards of at most `size` texts; what is no text is counted in `bad`.
+    """Cut a stream into shards of at most `size` texts; what is not a text is counted in `bad`.
 
     >>> texts = [Record("a", "One.", "x"), Record("b", "Two.", "y"), Record("c", "Three.", "x")]
     >>> [(shard.number, shard.group, len(shard.records)) for shard in deal(texts, 2, BadRecords())]
@@ -45,11 +45,11 @@ def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterato
         if isinstance(record, Bad):
             bad.add(record)
             continue
-        own = waiting.setdefault(record.group, [])
+        in_group = waiting.setdefault(record.group, [])
         check_groups(len(waiting))
-        own.append(record)
-        if len(own) == size:
-            yield Shard(number, record.group, tuple(own))
+        in_group.append(record)
+        if len(in_group) == size:
+            yield Shard(number, record.group, tuple(in_group))
             waiting[record.group] = []
             number += 1
     for group, rest in waiting.items():
@@ -58,28 +58,30 @@ def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterato
             number += 1
 
 
-def hold(records: Iterator[Record | Bad], bad: BadRecords, texts: int, characters: float = math.inf) -> list[Record]:
+def take_first(
+    records: Iterator[Record | Bad], bad: BadRecords, texts: int, characters: float = math.inf
+) -> list[Record]:
     """Take the first of a stream: so many texts, or fewer once they have so many characters; count what is bad.
 
     >>> stream = iter([Record("a", "One."), Bad("b", "empty"), Record("c", "Two."), Record("d", "Three.")])
     >>> bad = BadRecords()
-    >>> [record.id for record in hold(stream, bad, 2)], bad.number, next(stream).id
+    >>> [record.id for record in take_first(stream, bad, 2)], bad.number, next(stream).id
     (['a', 'c'], 1, 'd')
     """
-    held: list[Record] = []
+    first: list[Record] = []
     length = 0
     for record in records:
         if isinstance(record, Bad):
             bad.add(record)
             continue
-        held.append(record)
+        first.append(record)
         length += len(record.text)
-        if len(held) >= texts or length >= characters:
+        if len(first) >= texts or length >= characters:
             break
-    return held
+    return first
 
 
 def peek(records: Iterator[Record | Bad], bad: BadRecords) -> tuple[Iterator[Record | Bad], int]:
     """A stream that passes by once, and the shard size that suits what was seen of it; bad records are counted."""
-    held = hold(records, bad, SHARDS * LARGEST_SHARD, HELD)
-    return chain(held, records), default_shard_size(len(held))
+    first = take_first(records, bad, SHARDS * LARGEST_SHARD, MOST_CHARACTERS)
+    return chain(first, records), default_shard_size(len(first))

@@ -14,10 +14,10 @@ from headscope.errors import HeadscopeError
 from headscope.measures.variables import MATRIX
 from headscope.models.reading import OutOfMemory
 from headscope.result.shards import pack
-from headscope.runs.capacity import LOOKED_AT, measured_capacity, peak_memory, threads_for
+from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, peak_memory, threads_for
 from headscope.runs.plan import default_shard_size
 from headscope.runs.row_files import row_files
-from headscope.runs.run import Asked
+from headscope.runs.run import WorkOptions
 from headscope.runs.settings import Settings
 from headscope.runs.worker import Worker
 from headscope.texts import Corpus, Record, Survey
@@ -49,18 +49,18 @@ def estimate(
     relations: Any,
     corpus: Corpus,
     survey: Survey,
-    asked: Asked,
+    options: WorkOptions,
 ) -> RunCost:
     """Run a few batches and scale up."""
-    cores, device = asked.threads or torch.get_num_threads(), model.network.device.type
+    cores, device = options.threads or torch.get_num_threads(), model.network.device.type
     first = list(islice((record for record in corpus.records() if isinstance(record, Record)), 256))
     if not first:
         raise HeadscopeError(f"there are no texts in {corpus.name}", "check the input")
-    capacity = measured_capacity(model, settings, relations, first[:LOOKED_AT], asked.batch_size)
+    capacity = measured_capacity(model, settings, relations, first[:TRIAL_TEXTS], options.batch_size)
     threads, batch = threads_for(device, cores, capacity.side_by_side), capacity.batch
     before = torch.get_num_threads()
     try:
-        with Worker(model, settings, relations, threads=threads, per_text=asked.per_text) as worker:
+        with Worker(model, settings, relations, threads=threads, per_text=options.per_text) as worker:
             worker.shard(first[: batch * threads.reading], batch)  # warm: compiled, buffers made
             taken = first[: batch * threads.reading * MEASURED]
             began = time.perf_counter()
@@ -70,7 +70,7 @@ def estimate(
         raise HeadscopeError(f"a batch of {batch} windows does not fit into memory", "name a smaller one") from error
     finally:
         torch.set_num_threads(before)
-    size = asked.shard_size or default_shard_size(survey.texts if survey.known else len(first))
+    size = options.shard_size or default_shard_size(survey.texts if survey.known else len(first))
     rate = len(taken) / passed
     texts = survey.texts if survey.known else None
     shards = survey.shards(size)
@@ -80,7 +80,7 @@ def estimate(
         matrix = sum(len(pack({stack: {MATRIX: each[MATRIX]}})) for stack, each in sums.items() if MATRIX in each)
         # A table of counts fills up with the texts that are counted in it, ever more slowly.
         counts = (len(pack(sums)) - matrix) * (size / len(taken)) ** 0.4
-        files = row_files(computed, model.tokenizer).values() if asked.per_text else ()
+        files = row_files(computed, model.tokenizer).values() if options.per_text else ()
         rows = sum(map(len, files)) / len(taken) * texts
         working = int(shards * (matrix + counts) + rows)
         disk = int(shards * counts + 2 * matrix + rows)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
 
 # Where a model came from and which program saved it say nothing about its numbers.
-PASSING = ("_name_or_path", "transformers_version", "_attn_implementation_autoset", "torch_dtype", "dtype")
+IGNORED_KEYS = ("_name_or_path", "transformers_version", "_attn_implementation_autoset", "torch_dtype", "dtype")
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "numba", "sentencex")
 
 
@@ -24,8 +24,8 @@ def model_fingerprint(model: Model) -> dict[str, Any]:
     """Name, shape and hashes of a loaded model.
 
     >>> import headscope
-    >>> found = model_fingerprint(headscope.load())
-    >>> found["name"], found["stacks"]["encoder"]["heads"], len(found["weights"])
+    >>> fingerprint = model_fingerprint(headscope.load())
+    >>> fingerprint["name"], fingerprint["stacks"]["encoder"]["heads"], len(fingerprint["weights"])
     ('headscope/bert12', 12, 64)
     """
     digest = hashlib.sha256()
@@ -33,7 +33,7 @@ def model_fingerprint(model: Model) -> dict[str, Any]:
         digest.update(f"{name}\x00{tuple(tensor.shape)}\x00{tensor.dtype}\x00".encode())
         flat = tensor.detach().reshape(-1).cpu()
         digest.update(flat.view(torch.uint8).numpy().data)
-    config = {key: value for key, value in model.network.config.to_dict().items() if key not in PASSING}
+    config = {key: value for key, value in model.network.config.to_dict().items() if key not in IGNORED_KEYS}
     tokenizer = model.tokenizer.backend_tokenizer.to_str()
     return {
         "name": model.name,

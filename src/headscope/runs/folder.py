@@ -1,4 +1,4 @@
-"""The run's folder: what was asked for, the shards that are done, a lock while somebody works in it.
+"""The run's folder: its settings, the shards that are done, a lock while a process works in it.
 
 A file that has its final name is whole: each is written beside its place, flushed to the disk and renamed. A shard is
 done when its data and the small file that holds their hash are there and agree.
@@ -20,14 +20,16 @@ import psutil
 from filelock import FileLock, Timeout
 
 from headscope.errors import HeadscopeError, brief
-from headscope.files import cannot, partial_name, sha256_of, writable, write_whole
+from headscope.files import file_error, partial_name, sha256_of, writable, write_whole
 from headscope.measures.variables import Sums, variable
 from headscope.result.merge import ShardInfo
 from headscope.result.shards import unpack
 from headscope.runs.plan import Plan
 
 SETTINGS, LOCK, SHARDS = "run.json", ".lock", "shards"
-KEPT = "make room or check the permissions; every finished shard is kept, and the same command goes on from there"
+RESUME_REMEDY = (
+    "make room or check the permissions; every finished shard is kept, and the same command goes on from there"
+)
 
 
 class RunFolder:
@@ -44,7 +46,7 @@ class RunFolder:
         except (FileExistsError, NotADirectoryError) as error:
             raise HeadscopeError(f"{str(self.path)!r} is not a folder", "name a folder for the run") from error
         except OSError as error:
-            raise cannot(self.path, "be used for a run", error, KEPT) from error
+            raise file_error(self.path, "be used for a run", error, RESUME_REMEDY) from error
 
     def _acquire(self) -> None:
         owner = self.path / f"{LOCK}.json"
@@ -56,8 +58,8 @@ class RunFolder:
             ) from error
         if owner.exists():
             self.stale = _owner(owner)  # the lock itself ends with its process, so this one is dead
-        this = {"pid": os.getpid(), "host": platform.node(), "since": psutil.Process().create_time()}
-        write_whole(owner, json.dumps(this), KEPT)
+        process = {"pid": os.getpid(), "host": platform.node(), "since": psutil.Process().create_time()}
+        write_whole(owner, json.dumps(process), RESUME_REMEDY)
 
     def close(self) -> None:
         """Give the folder back."""
@@ -67,8 +69,8 @@ class RunFolder:
 
     # ------------------------------------------------------------------ settings
 
-    def read(self) -> dict[str, Any] | None:
-        """What the run was asked for; None in a new folder."""
+    def read_manifest(self) -> dict[str, Any] | None:
+        """The settings of the run; None in a new folder."""
         file = self.path / SETTINGS
         if not file.exists():
             others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
@@ -87,42 +89,42 @@ class RunFolder:
             ) from error
         return manifest
 
-    def write(self, manifest: Mapping[str, Any]) -> None:
-        """Write down what the run was asked for."""
-        write_whole(self.path / SETTINGS, json.dumps(manifest, indent=1), KEPT)
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write down the settings of the run."""
+        write_whole(self.path / SETTINGS, json.dumps(manifest, indent=1), RESUME_REMEDY)
 
     # ------------------------------------------------------------------ shards
 
-    def put(self, number: int, data: bytes, tables: Mapping[str, bytes], about: Mapping[str, Any]) -> None:
+    def put_shard(self, number: int, data: bytes, tables: Mapping[str, bytes], info: Mapping[str, Any]) -> None:
         """Keep a shard: its data and tables first, then the file that says they are whole."""
         self.shards.mkdir(exist_ok=True)
         hashes = {}
         for name, content in {"h5": data, **tables}.items():
-            write_whole(self._file(number, name), content, KEPT)
+            write_whole(self._file(number, name), content, RESUME_REMEDY)
             hashes[name] = hashlib.sha256(content).hexdigest()
-        text = json.dumps({**about, "files": hashes})
-        own = hashlib.sha256(text.encode()).hexdigest()
-        write_whole(self._file(number, "json"), json.dumps({"about": text, "hash": own}), KEPT)
+        text = json.dumps({**info, "files": hashes})
+        own_hash = hashlib.sha256(text.encode()).hexdigest()
+        write_whole(self._file(number, "json"), json.dumps({"about": text, "hash": own_hash}), RESUME_REMEDY)
 
-    def done(self, number: int) -> dict[str, Any] | None:
+    def finished_shard(self, number: int) -> dict[str, Any] | None:
         """What is known of a finished shard; None where it is missing or damaged."""
         try:
             stored = json.loads(self._file(number, "json").read_text(encoding="utf-8"))
             if hashlib.sha256(stored["about"].encode()).hexdigest() != stored["hash"]:
                 return None
-            about: dict[str, Any] = json.loads(stored["about"])
-            for name, hash_ in about["files"].items():
+            info: dict[str, Any] = json.loads(stored["about"])
+            for name, hash_ in info["files"].items():
                 if sha256_of(self._file(number, name)) != hash_:
                     return None
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return None
-        return about
+        return info
 
     def numbers(self) -> list[int]:
         """The shards of which there are traces."""
         return sorted(int(file.stem) for file in self.shards.glob("[0-9]*.json") if file.stem.isdigit())
 
-    def begun(self, number: int) -> bool:
+    def has_traces(self, number: int) -> bool:
         """Whether there are traces of a shard, whole or not."""
         return self._file(number, "json").exists()
 
@@ -141,7 +143,7 @@ class RunFolder:
     def _file(self, number: int, name: str) -> Path:
         return self.shards / f"{number:06d}.{name}"
 
-    def clear(self) -> None:
+    def remove_shards(self) -> None:
         """Remove the shards, once the result holds them."""
         if self.shards.exists():
             shutil.rmtree(self.shards)
@@ -165,9 +167,9 @@ def _check_manifest(manifest: Any) -> None:
 class FolderShards:
     """The shards of a folder, for merging."""
 
-    def __init__(self, folder: RunFolder, abouts: list[dict[str, Any]]) -> None:
+    def __init__(self, folder: RunFolder, shard_infos: list[dict[str, Any]]) -> None:
         self.folder = folder
-        self.infos: list[ShardInfo] = [ShardInfo(about["group"], about["texts"], about["hash"]) for about in abouts]
+        self.infos: list[ShardInfo] = [ShardInfo(info["group"], info["texts"], info["hash"]) for info in shard_infos]
 
     def sums(self, number: int, only: str | None = None) -> Sums:
         """One shard's sums without what is kept for groups alone."""
@@ -184,16 +186,16 @@ class FolderShards:
             if info.group != group:
                 continue
             for stack, sums in unpack(self.folder.data(number), lambda name: variable(name).kept == "group").items():
-                own = total.setdefault(stack, {})
+                added = total.setdefault(stack, {})
                 for name, values in sums.items():
-                    own[name] = own[name] + values if name in own else values
+                    added[name] = added[name] + values if name in added else values
         return total
 
 
 def reserve(file: Path, size: int) -> None:
     """Find out that a file will fit before it is written: HDF5 does not survive a disk that fills up under it."""
     partial = partial_name(file)
-    with writable(file, KEPT):
+    with writable(file, RESUME_REMEDY):
         try:
             handle = os.open(partial, os.O_CREAT | os.O_WRONLY)
             try:

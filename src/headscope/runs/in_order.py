@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Stopped(Exception):  # noqa: N818 - no error of its own: another batch failed
-    """Somebody else failed, so nothing more is to be added."""
+    """Another batch failed, so nothing more is to be added."""
 
 
 class InOrder:
@@ -47,12 +47,12 @@ class InOrder:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Let nobody pass any more."""
+        """Let no batch pass any more."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody has failed."""
+        """Whether a batch has failed."""
         return self._stopped

@@ -13,8 +13,8 @@ def _trim() -> Callable[[int], int] | None:
     """glibc's malloc_trim, where this program runs on glibc."""
     if not sys.platform.startswith("linux"):
         return None
-    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return found
+    malloc_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return malloc_trim
 
 
 class Trimmer:

@@ -32,7 +32,7 @@ class Plan:
 
 
 def batch_size_of(windows: int, largest: int) -> int:
-    """The batch size in a shard of so many windows: as asked for, but a small shard still has two batches.
+    """The batch size in a shard of so many windows: as chosen, but a small shard still has two batches.
 
     >>> batch_size_of(625, 8), batch_size_of(4, 8), batch_size_of(1, 8)
     (8, 2, 1)
@@ -41,7 +41,7 @@ def batch_size_of(windows: int, largest: int) -> int:
 
 
 def default_batch(device: str, window: int) -> int:
-    """Windows in a batch where nobody says: as many as make anything faster.
+    """Windows in a batch where none is given: as many as make anything faster.
 
     >>> default_batch("cpu", 128), default_batch("cuda", 128), default_batch("cpu", 4096)
     (8, 256, 1)

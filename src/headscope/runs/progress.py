@@ -120,22 +120,22 @@ class Bar(Progress):
         self.bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
-            progress.TextColumn("{task.fields[told]}"),
+            progress.TextColumn("{task.fields[status]}"),
             console=self.console,
             transient=True,
         )
-        self.task = self.bar.add_task("reading texts", total=None, told="")
+        self.task = self.bar.add_task("reading texts", total=None, status="")
         self.bar.start()
 
     def surveyed(self, texts: int) -> None:
         """How many texts have been read so far."""
-        self.bar.update(self.task, told=f"{texts:,} texts")
+        self.bar.update(self.task, status=f"{texts:,} texts")
 
     def show(self, last: bool = False) -> None:
         """Redraw."""
         state = self.state()
         self.bar.update(
-            self.task, description="analysing", total=state["of"], completed=state["texts"], told=in_words(state)
+            self.task, description="analysing", total=state["of"], completed=state["texts"], status=in_words(state)
         )
 
     def say(self, message: str) -> None:
@@ -173,8 +173,8 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
-def choose(progress: bool | Progress) -> Progress:
-    """What the caller asked for: their own, none, or whatever suits the place."""
+def choose_progress(progress: bool | Progress) -> Progress:
+    """The progress that the caller gives, none, or the kind that suits the place."""
     if isinstance(progress, Progress):
         return progress
     if not progress:

@@ -53,13 +53,13 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
 
 def _content(window: Any) -> str:
     """The characters that the window shows."""
-    own = window.span[window.part == 0]
-    return str(window.texts[0][own[:, 0].min() : own[:, 1].max()]) if len(own) else ""
+    spans = window.span[window.part == 0]
+    return str(window.texts[0][spans[:, 0].min() : spans[:, 1].max()]) if len(spans) else ""
 
 
 def _bytes(table: Any) -> bytes:
     import pyarrow.parquet as pq
 
-    held = io.BytesIO()
-    pq.write_table(table, held, compression="zstd")
-    return held.getvalue()
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()

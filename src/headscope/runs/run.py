@@ -1,4 +1,4 @@
-"""One run: settled with its folder, shard by shard through the model, put together at the end."""
+"""One run: prepared with its folder, shard by shard through the model, put together at the end."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from headscope.models.reading import OutOfMemory
 from headscope.result.merge import FILE, VERSION, write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
 from headscope.result.shards import pack
-from headscope.runs.capacity import LOOKED_AT, measured_capacity, threads_for
-from headscope.runs.deal import Shard, deal, hold, peek
+from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, threads_for
+from headscope.runs.deal import Shard, deal, peek, take_first
 from headscope.runs.fingerprint import model_fingerprint, versions
-from headscope.runs.folder import KEPT, FolderShards, RunFolder, reserve
+from headscope.runs.folder import RESUME_REMEDY, FolderShards, RunFolder, reserve
 from headscope.runs.plan import Plan, default_batch, default_shard_size
 from headscope.runs.progress import Progress
 from headscope.runs.row_files import row_files
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WorkOptions:
     """How the caller wants the work cut up; None leaves it to headscope."""
 
     shard_size: int | None = None
@@ -62,9 +62,9 @@ class Run:
         folder: RunFolder,
         progress: Progress,
         strict: bool,
-        asked: Asked,
+        options: WorkOptions,
     ) -> None:
-        self.model, self.settings, self.relations, self.asked = model, settings, relations, asked
+        self.model, self.settings, self.relations, self.options = model, settings, relations, options
         self.corpus, self.survey, self.folder, self.progress, self.strict = corpus, survey, folder, progress, strict
         self.records = corpus.records()
         self.bad = BadRecords()
@@ -73,8 +73,8 @@ class Run:
     # ------------------------------------------------------------------ before
 
     def _prepared(self) -> tuple[Plan, dict[str, Any]]:
-        """Settle everything that is to stay the same, or find it settled by the run that is gone on with."""
-        suited, asked = default_shard_size(self.survey.texts), self.asked
+        """Decide everything that is to stay the same, or take it over from the run that is resumed."""
+        suited, options = default_shard_size(self.survey.texts), self.options
         if not self.survey.known:
             self.records, suited = peek(self.records, self.bad)
         wanted = {
@@ -90,13 +90,13 @@ class Run:
                 "sample": self.corpus.sample,
             },
         }
-        before = self.folder.read()
+        before = self.folder.read_manifest()
         device = self.model.network.device.type
         if before is None:
-            batch = asked.batch_size or default_batch(device, self.settings.choices.window)
-            plan = Plan(asked.shard_size or suited, device, [[0, batch]], asked.per_text)
+            batch = options.batch_size or default_batch(device, self.settings.choices.window)
+            plan = Plan(options.shard_size or suited, device, [[0, batch]], options.per_text)
             manifest = wanted | {"plan": asdict(plan), "versions": versions(), "finished": False}
-            self.folder.write(manifest)
+            self.folder.write_manifest(manifest)
             return plan, manifest
         self._check_same(before, wanted, device)
         now = versions()
@@ -108,7 +108,7 @@ class Run:
         return Plan(**before["plan"]), before
 
     def _check_same(self, before: Mapping[str, Any], wanted: Mapping[str, Any], device: str) -> None:
-        """A run is gone on with only where everything that decides its numbers is as it was."""
+        """A run is resumed only where everything that decides its numbers is as it was."""
         if before.get("schema") != VERSION:
             raise HeadscopeError(
                 f"the run in {str(self.folder.path)!r} is of schema {before.get('schema')}, ours is {VERSION}",
@@ -118,12 +118,12 @@ class Run:
         for each in (was, now):
             each["model"].pop("name", None)  # a folder may have been moved
             each["texts"].pop("name", None)
-        plan, asked = Plan(**before["plan"]), self.asked
+        plan, options = Plan(**before["plan"]), self.options
         was["plan"] = {"per_text": plan.per_text, "device": plan.device}
-        now["plan"] = {"per_text": asked.per_text, "device": device}
+        now["plan"] = {"per_text": options.per_text, "device": device}
         sizes = {
-            "shard_size": (asked.shard_size, plan.shard_size),
-            "batch_size": (asked.batch_size, plan.batches[0][1]),
+            "shard_size": (options.shard_size, plan.shard_size),
+            "batch_size": (options.batch_size, plan.batches[0][1]),
         }
         for name, (number, kept) in sizes.items():
             if number is not None:
@@ -138,10 +138,10 @@ class Run:
 
     def _threads(self) -> Threads:
         """How to use the cores. Where the batch size is headscope's own choice, memory is looked at first."""
-        device, cores = self.model.network.device.type, self.asked.threads or torch.get_num_threads()
-        if self.asked.batch_size is not None:
+        device, cores = self.model.network.device.type, self.options.threads or torch.get_num_threads()
+        if self.options.batch_size is not None:
             return threads_for(device, cores, cores)
-        first = hold(self.records, self.bad, LOOKED_AT)
+        first = take_first(self.records, self.bad, TRIAL_TEXTS)
         self.records = chain(first, self.records)
         if not first:
             return Threads()
@@ -154,16 +154,16 @@ class Run:
         """Other batch sizes than planned, noted down before they are used."""
         self.plan.batches = batches
         self.manifest["plan"] = asdict(self.plan)
-        self.folder.write(self.manifest)
+        self.folder.write_manifest(self.manifest)
         self.progress.say(why)
 
     # ------------------------------------------------------------------ the work
 
-    def go(self) -> None:
+    def run(self) -> None:
         """Compute the shards that are missing, then put all of them together."""
         if self.manifest["finished"] and self._result_is_whole():
             self._check_stream()
-            self.folder.clear()
+            self.folder.remove_shards()
             self.progress.say("the run is finished already")
             return
         plan, before = self.plan, torch.get_num_threads()
@@ -172,27 +172,29 @@ class Run:
             threads = self._threads()
             worker = Worker(self.model, self.settings, self.relations, threads=threads, per_text=plan.per_text)
             with worker, stopping(self.progress) as stop:
-                abouts = [self._shard(worker, shard, stop) for shard in deal(self.records, plan.shard_size, self.bad)]
+                shard_infos = [
+                    self._shard(worker, shard, stop) for shard in deal(self.records, plan.shard_size, self.bad)
+                ]
         finally:
             torch.set_num_threads(before)
-        if any(number >= len(abouts) for number in self.folder.numbers()):
-            raise self._other_texts(f"the texts end after {len(abouts)} shards and so")
-        refused = [line for about in abouts for line in about["refused"]]
+        if any(number >= len(shard_infos) for number in self.folder.numbers()):
+            raise self._other_texts(f"the texts end after {len(shard_infos)} shards and so")
+        refused = [line for info in shard_infos for line in info["refused"]]
         bad, first = self.bad.number + len(refused), [*self.bad.first, *refused]
-        check_bad(sum(about["texts"] for about in abouts), bad, first[:NAMED], self.strict, self.corpus.name)
-        self._finish(abouts, worker.shapes, refused)
+        check_bad(sum(info["texts"] for info in shard_infos), bad, first[:NAMED], self.strict, self.corpus.name)
+        self._finish(shard_infos, worker.shapes, refused)
 
     def _shard(self, worker: Worker, shard: Shard, stop: Callable[[], bool]) -> dict[str, Any]:
-        about = self.folder.done(shard.number)
-        if about is not None:
-            if about["hash"] != shard.hash:
+        shard_info = self.folder.finished_shard(shard.number)
+        if shard_info is not None:
+            if shard_info["hash"] != shard.hash:
                 raise self._other_texts(f"the texts of shard {shard.number}")
-            self.progress.skip(about["texts"])
-            return about
-        if self.folder.begun(shard.number):
+            self.progress.skip(shard_info["texts"])
+            return shard_info
+        if self.folder.has_traces(shard.number):
             self.progress.say(f"shard {shard.number} is damaged and is computed again")
         computed = self._compute(worker, shard)
-        about = {
+        shard_info = {
             "group": shard.group,
             "texts": len(shard.records),
             "windows": len(computed.windows),
@@ -200,11 +202,11 @@ class Run:
             "refused": computed.refused,
         }
         rows = row_files(computed, self.model.tokenizer) if self.plan.per_text else {}
-        self.folder.put(shard.number, pack(computed.sums), rows, about)
+        self.folder.put_shard(shard.number, pack(computed.sums), rows, shard_info)
         self.progress.shard()
         if stop():
             raise KeyboardInterrupt
-        return about
+        return shard_info
 
     def _compute(self, worker: Worker, shard: Shard) -> ShardResult:
         """Run a shard, with smaller batches where memory runs out."""
@@ -227,13 +229,13 @@ class Run:
 
     # ------------------------------------------------------------------ after
 
-    def _finish(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape], refused: list[str]) -> None:
+    def _finish(self, shard_infos: list[dict[str, Any]], shapes: Mapping[str, Shape], refused: list[str]) -> None:
         folder, path = self.folder, self.folder.path
-        if not sum(about["windows"] for about in abouts):
+        if not sum(info["windows"] for info in shard_infos):
             raise HeadscopeError(f"no window could be made of any text: {'; '.join(refused[:3])}", "check the texts")
         bad = self.survey.bad_records if self.survey.known else self.bad
         texts = self.manifest["texts"] | {
-            "texts": sum(about["texts"] for about in abouts) - len(refused),
+            "texts": sum(info["texts"] for info in shard_infos) - len(refused),
             "bad": bad.number,
             "first_bad": bad.first,
             "refused": len(refused),
@@ -253,29 +255,31 @@ class Run:
         def words(ids: Any) -> list[str]:
             return [str(tokenizer.convert_ids_to_tokens(int(i))).replace("\x00", "␀") for i in ids]
 
-        reserve(path / FILE, self._result_bytes(abouts, shapes))
-        write_result(path / FILE, [FolderShards(folder, abouts)], shapes, header, words, remedy=KEPT)
+        reserve(path / FILE, self._result_bytes(shard_infos, shapes))
+        write_result(path / FILE, [FolderShards(folder, shard_infos)], shapes, header, words, remedy=RESUME_REMEDY)
         files = [FILE]
         if self.plan.per_text:
             for name in (HEADS, TEXTS):
-                join_tables(folder.tables(name, range(len(abouts))), path / name, remedy=KEPT)
+                join_tables(folder.tables(name, range(len(shard_infos))), path / name, remedy=RESUME_REMEDY)
                 files.append(name)
         hashes = {name: sha256_of(path / name) for name in files}
-        folder.write(self.manifest | {"finished": True, "files": hashes, "shards": [about["hash"] for about in abouts]})
-        folder.clear()
+        folder.write_manifest(
+            self.manifest | {"finished": True, "files": hashes, "shards": [info["hash"] for info in shard_infos]}
+        )
+        folder.remove_shards()
         if bad.number or refused:
             named = "; ".join([*bad.first, *refused][:NAMED])
             self.progress.say(f"{bad.number + len(refused):,} bad records were left out: {named}")
 
-    def _result_bytes(self, abouts: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
+    def _result_bytes(self, shard_infos: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
         """At most so large is the result: the shards' counts, and the mean matrices of the groups and of all."""
         half = sum(
             len(s.layers) * s.heads * s.length * (s.length - 1) * 4
             for s in shapes.values()
             if variable(MATRIX).is_of(s)
         )
-        counts = sum(max(self.folder.size(number) - half, 0) for number in range(len(abouts)))
-        return counts + 2 * half * (1 + len({about["group"] for about in abouts}))
+        counts = sum(max(self.folder.size(number) - half, 0) for number in range(len(shard_infos)))
+        return counts + 2 * half * (1 + len({info["group"] for info in shard_infos}))
 
     def _result_is_whole(self) -> bool:
         for name, hash_ in self.manifest.get("files", {}).items():
@@ -318,13 +322,13 @@ def check_bad(texts: int, bad: int, first: list[str], strict: bool, name: str) -
 @contextmanager
 def stopping(progress: Progress) -> Iterator[Callable[[], bool]]:
     """Ctrl-C once: finish the shard. Twice: stop at once."""
-    asked = False
+    requested = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        asked = True
+        requested = True
         progress.say("stopping after this shard; Ctrl-C again stops at once")
 
     if threading.current_thread() is not threading.main_thread():
@@ -332,6 +336,6 @@ def stopping(progress: Progress) -> Iterator[Callable[[], bool]]:
         return
     before = signal.signal(signal.SIGINT, handle)
     try:
-        yield lambda: asked
+        yield lambda: requested
     finally:
         signal.signal(signal.SIGINT, before)

@@ -101,15 +101,23 @@ class Worker:
             language=choices.language,
         )
 
-    def shard(self, records: Sequence[Record], batch: int, tell: Callable[[float], None] | None = None) -> ShardResult:
-        """Run the texts of a shard; `tell` hears how many texts were done since it was last told."""
+    def shard(
+        self, records: Sequence[Record], batch: int, on_progress: Callable[[float], None] | None = None
+    ) -> ShardResult:
+        """Run the texts of a shard; `on_progress` is called with how many texts were done since its last call."""
         shard = self._cut(records)
         try:
             accumulator = self._accumulator(len(shard.windows))
         except MemoryError as error:
             raise HeadscopeError("the tables of counts do not fit into memory", "take fewer layers") from error
-        each = len(records) / max(len(shard.windows), 1)  # texts to a window
-        work = _ShardWork(self, shard.windows, batch, accumulator, lambda n: tell(n * each) if tell else None)
+        texts_per_window = len(records) / max(len(shard.windows), 1)
+        work = _ShardWork(
+            self,
+            shard.windows,
+            batch,
+            accumulator,
+            lambda n: on_progress(n * texts_per_window) if on_progress else None,
+        )
         try:
             work.run(self._pool, self.threads.reading)
         finally:
@@ -154,14 +162,14 @@ class _ShardWork:
         windows: Sequence[WindowRef],
         batch: int,
         accumulator: Accumulator,
-        tell: Callable[[int], None],
+        on_progress: Callable[[int], None],
     ) -> None:
-        self.worker, self.accumulator, self.tell = worker, accumulator, tell
+        self.worker, self.accumulator, self.on_progress = worker, accumulator, on_progress
         size = batch_size_of(len(windows), batch)
         self.batches = [(begin, windows[begin : begin + size]) for begin in range(0, len(windows), size)]
         self.order = InOrder()
         self._numbers = iter(range(len(self.batches)))
-        self._dealing = threading.Lock()
+        self._numbers_lock = threading.Lock()
 
     def run(self, pool: ThreadPoolExecutor, threads: int) -> None:
         """Run all batches; an error in one stops the others with the batch they are at."""
@@ -177,9 +185,9 @@ class _ShardWork:
                 raise error
 
     def _deal(self) -> Iterator[int]:
-        """The numbers of batches that nobody has taken yet."""
+        """The numbers of batches that no thread has taken yet."""
         while not self.order.stopped:
-            with self._dealing:
+            with self._numbers_lock:
                 number = next(self._numbers, None)
             if number is None:
                 return
@@ -196,7 +204,7 @@ class _ShardWork:
                     begin, refs = self.batches[number]
                     self._read_batch(reader, number, begin, [ref.window for ref in refs])
                     self.worker.trimmer.ran(len(refs))
-                    self.tell(len(refs))
+                    self.on_progress(len(refs))
         except BaseException:
             self.order.stop()
             raise
@@ -226,7 +234,7 @@ class _ShardWork:
 def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
     """The shape of each stack's sums under these settings."""
     shapes = {}
-    own = tuple(name for name, _ in settings.relations)
+    relations = tuple(name for name, _ in settings.relations)
     for stack in model.stacks.values():
         layers = range(stack.layers) if settings.layers is None else settings.layers
         kept = tuple(layer for layer in layers if layer < stack.layers)
@@ -234,5 +242,5 @@ def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
             continue
         choices = settings.choices
         readings = (choices.similarity,)
-        shapes[stack.name] = Shape(kept, stack.heads, choices.window, own, stack.name == "cross", readings)
+        shapes[stack.name] = Shape(kept, stack.heads, choices.window, relations, stack.name == "cross", readings)
     return shapes

@@ -55,7 +55,7 @@ def start(recorder: Recorder) -> None:
 
 
 def stop(recorder: Recorder) -> None:
-    """Stop sending; the last recorder to stop leaves the class as it was found."""
+    """Stop sending; the last recorder to stop leaves the class as it was."""
     global _open, _undo
     with _lock:
         _open = tuple(other for other in _open if other is not recorder)
@@ -66,20 +66,20 @@ def stop(recorder: Recorder) -> None:
 
 def _wrap() -> Callable[[], None]:
     """Wrap the lookup of attention functions; return what unwraps it."""
-    below: Lookup = AttentionInterface.get_interface
-    live = True
+    original: Lookup = AttentionInterface.get_interface
+    active = True
 
     def get_interface(self: AttentionInterface, attn_implementation: str, default: Lookup) -> Any:
-        function = below(self, attn_implementation, default)
+        function = original(self, attn_implementation, default)
         here = threading.get_ident()
-        recorders = [recorder for recorder in _open if recorder.thread == here] if live else []
+        recorders = [recorder for recorder in _open if recorder.thread == here] if active else []
         return functools.partial(_attend, function, attn_implementation, recorders) if recorders else function
 
     def undo() -> None:
-        nonlocal live
-        live = False  # somebody who wrapped the method after us keeps their wrapper; ours, below it, falls silent
+        nonlocal active
+        active = False  # somebody who wrapped the method after us keeps their wrapper; ours, below it, does nothing
         if AttentionInterface.get_interface is get_interface:
-            AttentionInterface.get_interface = below  # type: ignore[method-assign]
+            AttentionInterface.get_interface = original  # type: ignore[method-assign]
 
     AttentionInterface.get_interface = get_interface  # type: ignore[method-assign]
     return undo

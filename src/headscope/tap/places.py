@@ -75,8 +75,8 @@ def stack_config(config: Any, stack: str) -> Any:
 def _declared(config: Any, stack: str, table: Mapping[str, tuple[str, ...]]) -> int | None:
     side = "encoder" if stack == "encoder" else "decoder"
     part = stack_config(config, stack)
-    found = (getattr(part, name, None) for name in table[side])
-    return next((int(value) for value in found if isinstance(value, int)), None)
+    values = (getattr(part, name, None) for name in table[side])
+    return next((int(value) for value in values if isinstance(value, int)), None)
 
 
 def declared_layers(config: Any, stack: str) -> int | None:
@@ -88,5 +88,5 @@ def declared_layers(config: Any, stack: str) -> int | None:
 
 
 def declared_heads(config: Any, stack: str) -> int | None:
-    """How many query heads a layer of the stack has by the configuration; None where it varies or is not said."""
+    """How many query heads a layer of the stack has by the configuration; None where it varies or is not given."""
     return _declared(config, stack, HEADS)

@@ -60,9 +60,9 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         self.route = route if route != "auto" else "interface" if places.uses_interface(model) else "fallback"
         self._names = {id(module): name for name, module in model.named_modules()}
         self._two_stacks = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
-        self._causal = causal  # of a model with one stack; seen from the first text where it is not told
+        self._causal = causal  # of a model with one stack; seen from the first text where it is None
         self._calls: dict[str, int] = {}  # attention calls in this forward pass, by stack
-        self._seen = self._ran = 0
+        self._attention_calls = self._forward_passes = 0  # since the tap was made
         self._layers_seen: set[int] = set()
         self._batch = 0
         self._running: list[nn.Module] = []
@@ -109,7 +109,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         for handle in self._handles:
             handle.remove()
         self._handles, self._running = [], []
-        if kind is not None or not self._ran:
+        if kind is not None or not self._forward_passes:
             return
         if self.layers is not None and not set(self.layers) <= self._layers_seen:
             never = sorted(set(self.layers) - self._layers_seen)
@@ -117,7 +117,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
                 f"{type(self.model).__name__} has no layer {never[0]}",
                 f"its layers are 0 to {max(self._layers_seen, default=0)}",
             )
-        if not self._seen:
+        if not self._attention_calls:
             raise HeadscopeError(
                 f"no attention was seen in {type(self.model).__name__}: it neither uses transformers' attention "
                 "interface nor multiplies softmax weights with values",
@@ -132,7 +132,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
             return
         self._calls.clear()
         self._running.clear()
-        self._ran += 1
+        self._forward_passes += 1
         inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
         self._batch = len(inputs[0]) if inputs else 0
 
@@ -161,7 +161,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         readable: Tensor | None,
     ) -> None:
         """Number one attention call and hand it on; the routes call this."""
-        self._seen += 1
+        self._attention_calls += 1
         name = self._names[id(module)]
         causal = self._causal
         if causal is None and not self._two_stacks:

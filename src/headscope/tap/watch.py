@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 # What may happen to the weights between the softmax and the product without making them something else.
-KEEPS = frozenset(
+KEEPS_WEIGHTS = frozenset(
     "dropout to type type_as float half bfloat16 view reshape contiguous clone expand masked_fill "
     "nan_to_num mul __mul__ flatten unflatten squeeze unsqueeze __getitem__".split()
 )
@@ -36,7 +36,7 @@ class Watch(TorchFunctionMode):
         super().__init__()
         self._record, self._modules, self._batch, self._wants_readable = record, modules, batch, wants_readable
         self._scores: Tensor | None = None
-        self._line: dict[int, Tensor] = {}  # the latest softmax's result and what was made of it, by identity
+        self._from_softmax: dict[int, Tensor] = {}  # the latest softmax's result and what was made of it, by id()
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -44,20 +44,20 @@ class Watch(TorchFunctionMode):
         result = function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
         if name in SOFTMAX:
-            self._line = {id(result): result}
+            self._from_softmax = {id(result): result}
             self._scores = args[0] if args else (kwargs or {}).get("input")
-        elif self._line and args and id(args[0]) in self._line:
+        elif self._from_softmax and args and id(args[0]) in self._from_softmax:
             if name in PRODUCTS and len(args) > 1 and self._is_attention(args[0], args[1]):
-                self._found(weights=args[0], values=args[1], outputs=result)
-            elif name in KEEPS and isinstance(result, Tensor):
-                self._line[id(result)] = result
+                self._hand_over(weights=args[0], values=args[1], outputs=result)
+            elif name in KEEPS_WEIGHTS and isinstance(result, Tensor):
+                self._from_softmax[id(result)] = result
         return result
 
     def _is_attention(self, weights: Tensor, values: Tensor) -> bool:
         return bool(self._modules) and weights.ndim >= 3 and values.ndim >= 3
 
-    def _found(self, weights: Tensor, values: Tensor, outputs: Tensor) -> None:
-        scores, self._line, self._scores = self._scores, {}, None
+    def _hand_over(self, weights: Tensor, values: Tensor, outputs: Tensor) -> None:
+        scores, self._from_softmax, self._scores = self._scores, {}, None
         module = self._modules[-1]
         readable = None
         if self._wants_readable and scores is not None:

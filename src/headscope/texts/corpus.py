@@ -21,12 +21,12 @@ from headscope.texts.records import Bad, BadRecords, Fields, Record, from_item, 
 
 MOST_GROUPS = 100
 SHIPPED = "passages:"  # stands for the passages that come with headscope
-MOST_BAD = 100_000  # held of a stream that is sampled; so many bad records mean that it is the wrong stream
+MOST_BAD = 100_000  # kept from a stream that is sampled; so many bad records mean that it is the wrong stream
 
 
 @dataclass(slots=True)
 class Survey:
-    """What a look through all texts found. `known` is False for a stream that can be read only once."""
+    """What a look through all texts has shown. `known` is False for a stream that can be read only once."""
 
     known: bool = True
     texts: int = 0
@@ -54,13 +54,13 @@ class Survey:
 
 
 class Corpus:
-    """A stream of records. `again` tells whether it can be read more than once, always the same."""
+    """A stream of records. `repeatable` tells whether it can be read more than once, always the same."""
 
     def __init__(
         self,
         read: Callable[[], Iterator[Record | Bad]],
         *,
-        again: bool,
+        repeatable: bool,
         name: str,
         limit: int | None = None,
         sample: int | None = None,
@@ -69,7 +69,7 @@ class Corpus:
         for option, number in (("limit", limit), ("sample", sample)):
             if number is not None and (not isinstance(number, int) or number < 1):
                 raise HeadscopeError(f"{option}={number}", "ask for at least one text")
-        self._read, self.again, self.name = read, again, storable(name)
+        self._read, self.repeatable, self.name = read, repeatable, storable(name)
         self.limit, self.sample, self.seed = limit, sample, seed
         self._picked: list[int] | None = None  # which texts the sample takes, once the stream has been looked through
 
@@ -77,7 +77,7 @@ class Corpus:
         """The texts that are taken, and the bad records met on the way."""
         if self.sample is None:
             return self._limited()
-        if self._picked is None and not self.again:
+        if self._picked is None and not self.repeatable:
             return iter(self._reservoir(keep=True)[1])
         if self._picked is None:
             self._picked = self._reservoir(keep=False)[0]
@@ -85,9 +85,11 @@ class Corpus:
 
     def first(self, number: int) -> Corpus:
         """The same texts, but no more than so many."""
-        return Corpus(self.records, again=self.again, name=f"the first {number:,} of {self.name}", limit=number)
+        return Corpus(
+            self.records, repeatable=self.repeatable, name=f"the first {number:,} of {self.name}", limit=number
+        )
 
-    def _further(
+    def _narrowed(
         self, fields: Fields, split: str, format_: str | None, limit: int | None, sample: int | None, seed: int
     ) -> Corpus:
         """The same texts, or fewer of them; how they are read was settled when they were opened."""
@@ -98,7 +100,7 @@ class Corpus:
             )
         if limit is None and sample is None:
             return self
-        return Corpus(self.records, again=self.again, name=self.name, limit=limit, sample=sample, seed=seed)
+        return Corpus(self.records, repeatable=self.repeatable, name=self.name, limit=limit, sample=sample, seed=seed)
 
     def _limited(self) -> Iterator[Record | Bad]:
         taken = 0
@@ -111,7 +113,7 @@ class Corpus:
     def _reservoir(self, keep: bool) -> tuple[list[int], list[Record | Bad]]:
         """A fair sample of the stream without knowing its length: which texts, and the texts if they must be kept."""
         draw, size = random.Random(self.seed), self.sample or 0
-        held: list[tuple[int, Record | None]] = []
+        reservoir: list[tuple[int, Record | None]] = []
         bad: list[Record | Bad] = []
         number = 0
         for record in self._limited():
@@ -123,12 +125,12 @@ class Corpus:
                 continue
             entry = (number, record if keep else None)
             if number < size:
-                held.append(entry)
+                reservoir.append(entry)
             elif (place := draw.randrange(number + 1)) < size:
-                held[place] = entry
+                reservoir[place] = entry
             number += 1
-        held.sort(key=lambda pair: pair[0])
-        return [n for n, _ in held], bad + [record for _, record in held if record is not None]
+        reservoir.sort(key=lambda pair: pair[0])
+        return [n for n, _ in reservoir], bad + [record for _, record in reservoir if record is not None]
 
     def _sampled(self, picked: list[int]) -> Iterator[Record | Bad]:
         wanted = iter(picked)
@@ -142,24 +144,24 @@ class Corpus:
                 following = next(wanted, None)
             number += 1
 
-    def survey(self, tell: Callable[[int], None] | None = None) -> Survey:
+    def survey(self, on_progress: Callable[[int], None] | None = None) -> Survey:
         """Look through all texts, where that is possible: how many, of which groups, and a hash of them all."""
-        if not self.again:
+        if not self.repeatable:
             return Survey(known=False)
-        found = Survey()
+        survey = Survey()
         digest = hashlib.sha256()
         for record in self.records():
             if isinstance(record, Bad):
-                found.bad_records.add(record)
+                survey.bad_records.add(record)
                 continue
-            found.texts += 1
-            found.groups[record.group] = found.groups.get(record.group, 0) + 1
-            check_groups(len(found.groups))
+            survey.texts += 1
+            survey.groups[record.group] = survey.groups.get(record.group, 0) + 1
+            check_groups(len(survey.groups))
             digest.update(hash_of(record))
-            if tell is not None and found.texts % 1000 == 0:
-                tell(found.texts)
-        found.fingerprint = digest.hexdigest()
-        return found
+            if on_progress is not None and survey.texts % 1000 == 0:
+                on_progress(survey.texts)
+        survey.fingerprint = digest.hexdigest()
+        return survey
 
 
 def hash_of(record: Record) -> bytes:
@@ -222,19 +224,19 @@ def open_texts(
     if format is not None and format not in readers.FORMATS:
         raise HeadscopeError(f"format={format!r}", f"use one of {', '.join(readers.FORMATS)}")
     if isinstance(source, Corpus):
-        return source._further(fields, split, format, limit, sample, seed)
+        return source._narrowed(fields, split, format, limit, sample, seed)
     if isinstance(source, (str, os.PathLike)):
         return _from_names([source], fields, split, format, options)
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, os.PathLike) for s in source):
         return _from_names(list(source), fields, split, format, options)
     if not isinstance(source, Iterable):
         raise HeadscopeError(f"{type(source).__name__} is not a collection of texts", "give a path or an iterable")
-    again = not isinstance(source, Iterator)
+    repeatable = not isinstance(source, Iterator)
 
     def items() -> Iterator[Record | Bad]:
         return (from_item(f"item {number}", item, fields) for number, item in enumerate(source))
 
-    return Corpus(items, again=again, name=f"{type(source).__name__} of texts", **options)
+    return Corpus(items, repeatable=repeatable, name=f"{type(source).__name__} of texts", **options)
 
 
 def open_paths(names: Iterable[str], **options: Any) -> Corpus:
@@ -249,7 +251,7 @@ def open_paths(names: Iterable[str], **options: Any) -> Corpus:
     return open_texts([Path(name) for name in paths], **options)
 
 
-def _shipped(fields: Fields) -> Iterator[Record | Bad]:
+def _shipped_passages(fields: Fields) -> Iterator[Record | Bad]:
     return (from_item(passage["id"], passage, fields) for passage in passages())
 
 
@@ -257,18 +259,18 @@ def _from_names(names: list[Any], fields: Fields, split: str, format_: str | Non
     name = str(names[0])
     if name == "-":
         return Corpus(
-            lambda: readers.standard_input(fields, split, format_), again=False, name="standard input", **options
+            lambda: readers.standard_input(fields, split, format_), repeatable=False, name="standard input", **options
         )
     if name == SHIPPED:
-        return Corpus(lambda: _shipped(fields), again=True, name="the shipped passages", **options)
+        return Corpus(lambda: _shipped_passages(fields), repeatable=True, name="the shipped passages", **options)
     if name.startswith("hf:"):
-        return Corpus(lambda: readers.hugging_face(name[3:], fields), again=True, name=name, **options)
+        return Corpus(lambda: readers.hugging_face(name[3:], fields), repeatable=True, name=name, **options)
     files = readers.find_files([str(n) for n in names])
 
     def records() -> Iterator[Record | Bad]:
         for file in files:
             yield from readers.read_file(file, fields, split, format_)
 
-    shown = ", ".join(str(f) for f in islice(files, 3)) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-    again = all(file.is_file() for file in files)  # a pipe passes by once, whatever its name
-    return Corpus(records, again=again, name=shown, **options)
+    listed = ", ".join(str(f) for f in islice(files, 3)) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    repeatable = all(file.is_file() for file in files)  # a pipe passes by once, whatever its name
+    return Corpus(records, repeatable=repeatable, name=listed, **options)

@@ -1,4 +1,4 @@
-"""Texts: the shipped passages, one text from a file or from standard input, and what is no text at all."""
+"""Texts: the shipped passages, one text from a file or from standard input, and what is not a text at all."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from headscope.errors import HeadscopeError
 EXAMPLE = "news-4"
 LONGEST_TEXT = 100_000  # characters; a window shows some hundreds, and hostile quotes take the splitter seconds
 LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
-# Control characters that are no white space, and halves of characters.
-FOREIGN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
+# Control characters that are not white space, and halves of characters.
+NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
 def passages(group: str | None = None) -> list[dict[str, str]]:
@@ -72,7 +72,7 @@ def decode(stream: BinaryIO, name: str) -> str:
 
 
 def check_text(text: str) -> None:
-    r"""Refuse what is no text: nothing, only white space, control characters, broken Unicode, far too much.
+    r"""Refuse what is not a text: nothing, only white space, control characters, broken Unicode, far too much.
 
     >>> check_text("fine\n")
     >>> check_text("a\x00b")
@@ -87,11 +87,11 @@ def check_text(text: str) -> None:
             f"the text has {len(text):,} characters; one window shows some hundreds of them",
             f"give the passage you mean, {LONGEST_TEXT:,} characters at most",
         )
-    found = FOREIGN.search(text)
-    if found:
-        character = found.group()
+    match = NOT_TEXT.search(text)
+    if match:
+        character = match.group()
         kind = "control character" if unicodedata.category(character) == "Cc" else "half a character,"
         raise HeadscopeError(
-            f"the text holds the {kind} U+{ord(character):04X} at position {found.start()}",
+            f"the text holds the {kind} U+{ord(character):04X} at position {match.start()}",
             "it may be a binary file or wrongly decoded; remove the character if it is neither",
         )

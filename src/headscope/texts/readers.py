@@ -26,14 +26,14 @@ FORMATS = {
     "csv": (".csv", ".tsv"),
     "parquet": (".parquet", ".pq"),
 }
-PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
-PACKED_SUFFIXES = (".gz", ".zst", ".zstd", ".xz")
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
+COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd", ".xz")
 SPLITS = ("line", "paragraph", "file")
 LONGEST_LINE = 16 << 20  # bytes; a record of JSON may hold much beside its text
 LONGEST_PATH = 4000  # characters
 BLOCK = 256  # rows of a Parquet file held at once
 
-Found = Iterator[Record | Bad]
+Records = Iterator[Record | Bad]
 
 
 def find_files(names: list[str]) -> list[Path]:
@@ -59,9 +59,9 @@ def find_files(names: list[str]) -> list[Path]:
         elif os.path.exists(name):
             files.append(path)
         elif glob.has_magic(name):
-            matching = [Path(found) for found in sorted(glob.glob(name, recursive=True)) if os.path.isfile(found)]
+            matching = [Path(file) for file in sorted(glob.glob(name, recursive=True)) if os.path.isfile(file)]
             if not matching:
-                raise HeadscopeError(f"no file is like {name!r}", "check the pattern")
+                raise HeadscopeError(f"no file matches {name!r}", "check the pattern")
             files += matching
         else:
             raise HeadscopeError(f"there is no file or folder {name!r}", "check the path")
@@ -75,57 +75,57 @@ def format_of(file: Path) -> str | None:
     ('jsonl', 'text', None)
     """
     name = file.name.lower()
-    for packed in PACKED_SUFFIXES:
-        name = name.removesuffix(packed)
+    for suffix in COMPRESSED_SUFFIXES:
+        name = name.removesuffix(suffix)
     for format_, suffixes in FORMATS.items():
         if name.endswith(suffixes):
             return format_
     return None
 
 
-def read_file(file: Path, fields: Fields, split: str, format_: str | None) -> Found:
+def read_file(file: Path, fields: Fields, split: str, format_: str | None) -> Records:
     """The records of one file."""
-    kind = format_ or format_of(file)
-    if kind is None:
+    format_ = format_ or format_of(file)
+    if format_ is None:
         raise HeadscopeError(
-            f"{str(file)!r} is of no known kind",
-            "name the kind: --format text, jsonl, csv or parquet",
+            f"{str(file)!r} is not of a known format",
+            "name the format: --format text, jsonl, csv or parquet",
         )
     try:
-        if kind == "parquet":
+        if format_ == "parquet":
             yield from _parquet(file, fields)
             return
-        with file.open("rb") as opened, unpacked(opened, str(file)) as stream:
-            yield from read_stream(stream, file.name, fields, split, kind, tabs=".tsv" in file.name.lower())
+        with file.open("rb") as opened, decompressed(opened, str(file)) as stream:
+            yield from read_stream(stream, file.name, fields, split, format_, tabs=".tsv" in file.name.lower())
     except OSError as error:
-        said = error.strerror or brief(error)
-        raise HeadscopeError(f"{str(file)!r} cannot be read: {said}", "check the file and its permissions") from error
+        reason = error.strerror or brief(error)
+        raise HeadscopeError(f"{str(file)!r} cannot be read: {reason}", "check the file and its permissions") from error
 
 
-def read_stream(stream: BinaryIO, name: str, fields: Fields, split: str, kind: str, tabs: bool = False) -> Found:
+def read_stream(stream: BinaryIO, name: str, fields: Fields, split: str, format_: str, tabs: bool = False) -> Records:
     """The records of an open stream of bytes."""
-    if kind == "jsonl":
+    if format_ == "jsonl":
         return _jsonl(stream, name, fields)
-    if kind == "csv":
+    if format_ == "csv":
         return _csv(stream, name, fields, "\t" if tabs else ",")
-    if kind == "parquet":
+    if format_ == "parquet":
         raise HeadscopeError("Parquet cannot be read from a stream", "name the file")
     return _plain(stream, name, split)
 
 
 @contextmanager
-def unpacked(opened: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    """The stream itself or what it is a compressed form of, told by its first bytes."""
+def decompressed(opened: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """The stream itself or what it is a compressed form of, recognised by its first bytes."""
     buffered = opened if isinstance(opened, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, opened))
     head = buffered.peek(8)[:8]
-    kind = next((kind for magic, kind in PACKED.items() if head.startswith(magic)), None)
+    method = next((method for magic, method in COMPRESSED.items() if head.startswith(magic)), None)
     try:
-        if kind is None:
+        if method is None:
             yield buffered
-        elif kind == "gzip":
+        elif method == "gzip":
             with gzip.GzipFile(fileobj=buffered) as stream:
                 yield cast(BinaryIO, stream)
-        elif kind == "xz":
+        elif method == "xz":
             with lzma.LZMAFile(buffered) as stream:
                 yield cast(BinaryIO, stream)
         else:
@@ -140,10 +140,10 @@ def unpacked(opened: BinaryIO, name: str) -> Iterator[BinaryIO]:
 class _Zstandard(io.RawIOBase):
     """A zstd stream as a raw file; the decoder is Arrow's, which reads Parquet too."""
 
-    def __init__(self, packed: IO[bytes]) -> None:
+    def __init__(self, compressed: IO[bytes]) -> None:
         import pyarrow as pa
 
-        self._stream = pa.CompressedInputStream(pa.PythonFile(packed, "r"), "zstd")
+        self._stream = pa.CompressedInputStream(pa.PythonFile(compressed, "r"), "zstd")
 
     def readable(self) -> bool:
         return True
@@ -154,7 +154,7 @@ class _Zstandard(io.RawIOBase):
         return len(data)
 
 
-# ---------------------------------------------------------------------- the kinds of files
+# ---------------------------------------------------------------------- the formats of files
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str | Bad]]:
@@ -174,7 +174,7 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str | Bad]]:
             yield where, Bad(where, f"the line is not UTF-8: byte 0x{line[error.start]:02x} does not belong there")
 
 
-def _plain(stream: BinaryIO, name: str, split: str) -> Found:
+def _plain(stream: BinaryIO, name: str, split: str) -> Records:
     if split == "file":
         yield _whole(stream, name)
         return
@@ -182,7 +182,7 @@ def _plain(stream: BinaryIO, name: str, split: str) -> Found:
         for where, line in _lines(stream, name):
             if isinstance(line, Bad):
                 yield line
-            elif line.strip():  # an empty line separates; it is no record
+            elif line.strip():  # an empty line separates; it is not a record
                 yield to_record(where, line.strip())
         return
     paragraph: list[str] = []
@@ -220,7 +220,7 @@ def _whole(stream: BinaryIO, name: str) -> Record | Bad:
         )
 
 
-def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Found:
+def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Records:
     for where, line in _lines(stream, name):
         if isinstance(line, Bad):
             yield line
@@ -238,18 +238,18 @@ def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Found:
                 yield Bad(where, f"the line holds {type(row).__name__}, not an object")
 
 
-def _csv(stream: BinaryIO, name: str, fields: Fields, comma: str) -> Found:
+def _csv(stream: BinaryIO, name: str, fields: Fields, delimiter: str) -> Records:
     def lines() -> Iterator[str]:
         first = True
-        while line := stream.readline(LONGEST_LINE):  # a longer one is cut, and is no row then
+        while line := stream.readline(LONGEST_LINE):  # a longer one is cut, and is not a row then
             yield line.decode("utf-8-sig" if first else "utf-8", "surrogateescape")
             first = False
 
-    reader = csv.DictReader(lines(), delimiter=comma)
+    reader = csv.DictReader(lines(), delimiter=delimiter)
     try:
         names = list(reader.fieldnames or [])
     except csv.Error as error:
-        raise HeadscopeError(f"{name!r} is not CSV: {brief(error)}", "check the file, or name its kind") from error
+        raise HeadscopeError(f"{name!r} is not CSV: {brief(error)}", "check the file, or name its format") from error
     check_columns(name, names, fields)
     number = 0
     while True:
@@ -265,7 +265,7 @@ def _csv(stream: BinaryIO, name: str, fields: Fields, comma: str) -> Found:
         yield from_mapping(where, {key: value for key, value in row.items() if isinstance(key, str)}, fields)
 
 
-def _parquet(file: Path, fields: Fields) -> Found:
+def _parquet(file: Path, fields: Fields) -> Records:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -281,7 +281,9 @@ def _parquet(file: Path, fields: Fields) -> Found:
                     number += 1
                     yield from_mapping(f"{file.name}:row {number}", dict(zip(columns, row, strict=True)), fields)
     except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise HeadscopeError(f"{str(file)!r} is damaged or no Parquet: {brief(error)}", "check the file") from error
+        raise HeadscopeError(
+            f"{str(file)!r} is damaged or not a Parquet file: {brief(error)}", "check the file"
+        ) from error
 
 
 def _values(column: Any) -> list[Any]:
@@ -304,16 +306,16 @@ def check_columns(name: str, columns: list[str], fields: Fields) -> None:
             )
 
 
-def standard_input(fields: Fields, split: str, format_: str | None) -> Found:
-    """The records of standard input, plain text unless said otherwise."""
+def standard_input(fields: Fields, split: str, format_: str | None) -> Records:
+    """The records of standard input, plain text unless `format_` says otherwise."""
     try:
-        with unpacked(sys.stdin.buffer, "standard input") as stream:
+        with decompressed(sys.stdin.buffer, "standard input") as stream:
             yield from read_stream(stream, "stdin", fields, split, format_ or "text")
     except OSError as error:
         raise HeadscopeError(f"standard input cannot be read: {brief(error)}", "check what is piped in") from error
 
 
-def hugging_face(name: str, fields: Fields) -> Found:
+def hugging_face(name: str, fields: Fields) -> Records:
     """The records of a data set by name, `NAME[/CONFIG][@SPLIT]`, streamed."""
     try:
         import datasets

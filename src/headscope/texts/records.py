@@ -24,7 +24,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that holds no text: where it stands and what is wrong with it."""
+    """A record without a usable text: where it stands and what is wrong with it."""
 
     where: str
     why: str

@@ -15,7 +15,7 @@ class Template:
     pair_start: tuple[int, ...]
     pair_middle: tuple[int, ...]
     pair_end: tuple[int, ...]
-    pair_type: int  # the type id of the second text's tokens: 1 in BERT, 0 where types are not told apart
+    pair_type: int  # the type id of the second text's tokens: 1 in BERT, 0 where the types do not differ
 
 
 def read_template(tokenizer: Any) -> Template:

@@ -9,13 +9,13 @@ import regex
 import sentencex
 
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
-# Scripts written without spaces: there a run of letters is no word, so every token stands for itself.
+# Scripts written without spaces: there a run of letters is not a word, so every token stands for itself.
 UNSPACED = regex.compile(
     r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}"
     # Marks that the two kana share, the prolonged sound mark first of all, are of neither script to Unicode.
     r"\p{Script=Myanmar}\u3006\u3031-\u3035\u303C\u30FC\uFF70]"
 )
-HELD = regex.compile(r"[\p{L}\p{M}\p{N}]")
+WORD_CHARACTER = regex.compile(r"[\p{L}\p{M}\p{N}]")
 MARKS_ONLY = regex.compile(r"[\p{P}\p{S}]+")
 # Quotes and brackets that may follow a full stop. Initial quotes are among them: German closes with one.
 CLOSERS_ONLY = regex.compile(r"[\p{Pe}\p{Pf}\p{Pi}\"'`\u2032\u2033\uff02\uff07]+")
@@ -29,8 +29,8 @@ def sentence_spans(text: str, language: str = "en") -> list[tuple[int, int]]:
     >>> [text[a:b].strip() for a, b in sentence_spans(text)]
     ['Dr. Low came at 5 p.m. today.', '"Sit down!" she said.', 'He sat.']
     """
-    found = sentencex.get_sentence_boundaries(language, text)
-    return [(s["start_index"], s["end_index"]) for s in found if s["text"].strip()]
+    sentences = sentencex.get_sentence_boundaries(language, text)
+    return [(s["start_index"], s["end_index"]) for s in sentences if s["text"].strip()]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -43,7 +43,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def first_visible(text: str, start: int, end: int) -> int:
-    """The place of the first character that is no white space in text[start:end], or -1.
+    """The place of the first character that is not white space in text[start:end], or -1.
 
     >>> first_visible("a  b", 1, 4), first_visible("a  b", 1, 3)
     (3, -1)
@@ -63,7 +63,7 @@ def stands_alone(character: str) -> bool:
 @lru_cache(maxsize=65536)
 def holds_word(piece: str) -> bool:
     """Whether a piece holds a letter, a mark or a digit."""
-    return HELD.search(piece) is not None
+    return WORD_CHARACTER.search(piece) is not None
 
 
 @lru_cache(maxsize=65536)
@@ -89,15 +89,15 @@ def visible(piece: str) -> str:
     >>> visible(" a\tb"), visible("\x1b[31m"), visible("\u202eabc\u200b")
     ('␣a⇥b', '<U+1B>[31m', '<U+202E>abc<U+200B>')
     """
-    shown = []
+    characters = []
     for character in piece:
         if character in PICTURES:
-            shown.append(PICTURES[character])
+            characters.append(PICTURES[character])
         elif unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-            shown.append(f"<U+{ord(character):X}>")
+            characters.append(f"<U+{ord(character):X}>")
         else:
-            shown.append(character)
-    return "".join(shown)
+            characters.append(character)
+    return "".join(characters)
 
 
 def in_a_line(text: str) -> str:

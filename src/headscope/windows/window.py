@@ -55,7 +55,7 @@ class Window:
     texts: tuple[str, ...]
     first: int
     total: int
-    sentences: int  # how many the splitter found in the whole text
+    sentences: int  # how many the splitter finds in the whole text
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,10 +87,10 @@ class Window:
         if by == "token":
             return self.ids
         numbers: dict[str, int] = {"": NONE}
-        found = np.array([numbers.setdefault(word, len(numbers)) for word in self.words], dtype=np.int64)
+        word_numbers = np.array([numbers.setdefault(word, len(numbers)) for word in self.words], dtype=np.int64)
         # Of a character that is spread over several tokens, the first one stands for it.
-        found[1:][(self.span[1:] == self.span[:-1]).all(1) & (self.part[1:] >= 0)] = NONE
-        return found
+        word_numbers[1:][(self.span[1:] == self.span[:-1]).all(1) & (self.part[1:] >= 0)] = NONE
+        return word_numbers
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -98,12 +98,12 @@ class Window:
 
         A token that is unknown to the tokenizer says so, because the model cannot tell it from any other such.
         """
-        shown = []
+        labels = []
         for k, (token, part, (a, b)) in enumerate(zip(self.tokens, self.part, self.span, strict=True)):
             plain = part < 0 or a == b or token.startswith("##")
             label = visible(token if plain else _piece(self.texts[part], a, b))
-            shown.append(f"{visible(token)}:{label}" if self.unknown[k] and not plain else label)
-        return tuple(shown)
+            labels.append(f"{visible(token)}:{label}" if self.unknown[k] and not plain else label)
+        return tuple(labels)
 
 
 def _word_at(text: str, at: int, spans: Sequence[tuple[int, int]], starts: Sequence[int]) -> int:
@@ -132,8 +132,8 @@ def window(
 
     >>> import headscope
     >>> model = headscope.load()
-    >>> shown = window('It rains. "Come in!" he said.', None, model.tokenizer, model.template)
-    >>> [(token, CATEGORIES[c], int(s)) for token, c, s in zip(shown.tokens, shown.category, shown.sentence)][2:7]
+    >>> cut = window('It rains. "Come in!" he said.', None, model.tokenizer, model.template)
+    >>> [(token, CATEGORIES[c], int(s)) for token, c, s in zip(cut.tokens, cut.category, cut.sentence)][2:7]
     [('rain', 'word', 0), ('##s', 'word', 0), ('.', 'stop', 0), ('"', 'punctuation', 1), ('come', 'word', 1)]
     """
     parts = [_read(text, 0, tokenizer, language, 0)]
@@ -168,8 +168,8 @@ def corpus_windows(
 
     >>> import headscope
     >>> model = headscope.load()
-    >>> found = corpus_windows("One. Two. Three. Four.", model.tokenizer, model.template, length=6, choice="all")
-    >>> [" ".join(each.tokens) for each in found]
+    >>> windows = corpus_windows("One. Two. Three. Four.", model.tokenizer, model.template, length=6, choice="all")
+    >>> [" ".join(each.tokens) for each in windows]
     ['[CLS] one . two . [SEP]', '[CLS] three . four . [SEP]']
     """
     part = _read(text, 0, tokenizer, language, 0)
@@ -200,8 +200,10 @@ def window_from_ids(
     """A window of exactly these token ids; the template's tokens at either end count as special if they are there."""
     values = [int(i) for i in ids]
     before = len(template.start) if tuple(values[: len(template.start)]) == template.start else 0
-    own_end = len(values) - len(template.end)
-    after = own_end if template.end and own_end >= before and tuple(values[own_end:]) == template.end else len(values)
+    text_end = len(values) - len(template.end)
+    after = (
+        text_end if template.end and text_end >= before and tuple(values[text_end:]) == template.end else len(values)
+    )
     inner = values[before:after]
     text, spans = _decode(inner, tokenizer)
     part = _describe(inner, [0] * len(inner), spans, text, 0, tokenizer, language)
@@ -250,7 +252,7 @@ def _describe(
     sentences, words = sentence_spans(text, language), word_spans(text)
     sentence_starts, word_starts = [a for a, _ in sentences], [a for a, _ in words]
     sentence, word, category = [], [], []
-    own, last = len(words), {}  # numbers for words of their own; each sentence's last token that is no closer
+    next_word, last = len(words), {}  # number for a token outside all words; each sentence's last token but closers
     for place, (a, b) in enumerate(spans):
         at = first_visible(text, a, b)
         # A token of white space alone has no visible character: it stays with what stands before it.
@@ -260,8 +262,8 @@ def _describe(
         if k >= 0:
             word.append(k)
         else:
-            word.append(own)
-            own += 1
+            word.append(next_word)
+            next_word += 1
         piece = text[a:b]
         category.append(PUNCTUATION if only_marks(piece) else WORD)
         if at >= 0 and not only_closers(piece):
