@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import headscope
 from headscope.errors import HeadscopeError
 from headscope.findings.claims import CLAIMS
-from headscope.findings.floor import held_against
+from headscope.findings.floor import compared_with
 from headscope.findings.resampling import Resampling
 from headscope.findings.trouble import signs_of_trouble
 from headscope.findings.verdicts import judge
@@ -318,4 +318,4 @@ def test_random_weights_are_the_same_for_the_same_seed() -> None:
     ],
 )
 def test_what_learning_added(values: list[float], low: float, high: float, learned: str) -> None:
-    assert held_against(values, low, high).learned == learned
+    assert compared_with(values, low, high).learned == learned

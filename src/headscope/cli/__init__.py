@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"headscope: {in_a_line(str(error))}", file=sys.stderr)  # what a file holds may end up in it
         return 2
     except KeyboardInterrupt as stopped:
-        if not getattr(stopped, "__notes__", ()):  # the command has said more already
+        if not getattr(stopped, "__notes__", ()):  # with a note, the command has printed its own message
             print("headscope: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output, head for one, has had enough

@@ -61,7 +61,7 @@ def run_analyze(args: Namespace) -> None:
         called = "python -m headscope" if called == "__main__.py" else shlex.quote(called)
         again = f"{called} {shlex.join(sys.argv[1:])}"
         print(f"headscope: stopped; what is finished is kept in {args.out}. To go on: {again}", file=sys.stderr)
-        stopped.add_note("told")
+        stopped.add_note("the message is printed already")
         raise
     if args.json:
         print(json.dumps(as_json(result), ensure_ascii=False))
@@ -104,15 +104,15 @@ def print_result(result: Result, folder: Path) -> None:
 
 def as_json(result: Result) -> dict[str, Any]:
     """The summary as one object."""
-    found: dict[str, Any] = {"result": str(result.file), "model": result.model["name"], "texts": result.texts}
-    found |= {"settings": result.settings, "stacks": {}}
+    summary: dict[str, Any] = {"result": str(result.file), "model": result.model["name"], "texts": result.texts}
+    summary |= {"settings": result.settings, "stacks": {}}
     for name in result.stacks:
         stack = result.stack(name)
-        found["stacks"][name] = {
+        summary["stacks"][name] = {
             "windows": int(stack.dataset["texts"]),
             "layers": json.loads(stack.layer_summary().to_json(orient="records")),
         }
-    return found
+    return summary
 
 
 def _dry_run(
@@ -153,16 +153,16 @@ def parse_layers(text: str) -> list[int]:
     >>> parse_layers("0,5,10-11")
     [0, 5, 10, 11]
     """
-    found: list[int] = []
+    layers: list[int] = []
     try:
         for part in text.split(","):
             first, _, last = part.partition("-")
-            found += range(int(first), int(last or first) + 1)
+            layers += range(int(first), int(last or first) + 1)
     except ValueError:
-        found = []
-    if not found or len(found) > 10_000:
+        layers = []
+    if not layers or len(layers) > 10_000:
         raise HeadscopeError(f"--layers {text}", "give numbers and ranges, for example 0,5,10-11")
-    return found
+    return layers
 
 
 def load_relation(place: str) -> tuple[str, Callable[..., Any]]:

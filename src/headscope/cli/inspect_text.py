@@ -47,15 +47,15 @@ def run_inspect(args: Namespace) -> None:
     choices = choices_of(args, of_text=True)  # refused before the model is loaded
     with show.working("loading the model"):
         model = headscope.load(args.model, device=args.device, dtype=args.dtype, revision=args.revision)
-    seen = model.inspect(text, args.pair, stack=args.stack, start=args.start, **choices)
+    inspection = model.inspect(text, args.pair, stack=args.stack, start=args.start, **choices)
     if args.layer is not None:
-        seen.check_head(args.layer, args.head or 0)
+        inspection.check_head(args.layer, args.head or 0)
     if args.json:
-        print(json.dumps(_as_json(seen, args), ensure_ascii=False))
+        print(json.dumps(_as_json(inspection, args), ensure_ascii=False))
     else:
-        _print(seen, args)
+        _print(inspection, args)
     if args.save:
-        files = save(seen, Path(args.save), args.layer, args.head, args.theta, tuple(args.format or ["png"]))
+        files = save(inspection, Path(args.save), args.layer, args.head, args.theta, tuple(args.format or ["png"]))
         where = sys.stderr if args.json else sys.stdout
         print("\nsaved:", *files, sep="\n  ", file=where)
 
@@ -81,34 +81,34 @@ def given_text(words: str | None, file: str | None) -> str | None:
     return read_text(file)
 
 
-def _print(seen: Inspection, args: Namespace) -> None:
-    header(seen)
+def _print(inspection: Inspection, args: Namespace) -> None:
+    header(inspection)
     if args.layer is None:
-        layer_table(seen, args.tau)
+        layer_table(inspection, args.tau)
         show.paragraph()
-        show.bullets(seen.in_words(args.tau))
+        show.bullets(inspection.in_words(args.tau))
         show.paragraph("\n" + CAUTION, style="dim")
     elif args.head is None:
-        heads = seen.summary(args.tau)
+        heads = inspection.summary(args.tau)
         show.quantities(heads[heads.layer == args.layer].drop(columns="layer"))
         show.paragraph("\n" + LEGEND, style="dim")
     else:
-        _print_head(seen, args)
+        _print_head(inspection, args)
 
 
-def header(seen: Inspection) -> None:
+def header(inspection: Inspection) -> None:
     """What was looked at: model, window, sentences."""
-    window = seen.window
+    window, captured = inspection.window, inspection.captured
     own = window.span[window.part == 0]
     whole = len(window.texts[0]) if window.texts else 0
     sentences = len(set(window.sentence[window.sentence >= 0].tolist()))
     show.paragraph(
-        f"{visible(seen.model)}: {seen.stack}, {len(seen.captured.layers)} layers × {seen.captured.heads} heads",
+        f"{visible(inspection.model)}: {inspection.stack}, {len(captured.layers)} layers × {captured.heads} heads",
         style="bold",
     )
     cut = "" if own.size == 0 else f", characters {own[:, 0].min()} to {own[:, 1].max()} of {whole}"
     count = "1 sentence" if sentences == 1 else f"{sentences} sentences"
-    show.paragraph(f"{len(window)} tokens in the window ({seen.shown}{cut}), {count}")
+    show.paragraph(f"{len(window)} tokens in the window ({inspection.shown}{cut}), {count}")
     unknown = int(window.unknown.sum())
     if unknown:
         show.paragraph(
@@ -119,16 +119,16 @@ def header(seen: Inspection) -> None:
     show.paragraph()
 
 
-def layer_table(seen: Inspection, tau: float) -> None:
+def layer_table(inspection: Inspection, tau: float) -> None:
     """The summary per layer, with a legend."""
-    show.quantities(seen.layer_summary(tau))
+    show.quantities(inspection.layer_summary(tau))
     show.paragraph("\n" + LEGEND, style="dim")
 
 
-def _print_head(seen: Inspection, args: Namespace) -> None:
+def _print_head(inspection: Inspection, args: Namespace) -> None:
     layer, head = args.layer, args.head
-    pairs = seen.high_pairs(layer, head, args.tau)
-    heads = seen.summary(args.tau)
+    pairs = inspection.high_pairs(layer, head, args.tau)
+    heads = inspection.summary(args.tau)
     row = heads[(heads.layer == layer) & (heads["head"] == head)].iloc[0]
     show.paragraph(f"layer {layer}, head {head}", style="bold")
     shown = [name for name in heads.columns if name not in ("layer", "head", "flat")]
@@ -137,7 +137,7 @@ def _print_head(seen: Inspection, args: Namespace) -> None:
     columns = ["label", "category", "sentence", "received"]
     show.table(
         ["token", *columns[1:]],
-        seen.attended(layer, head, args.theta)[columns].itertuples(index=False),
+        inspection.attended(layer, head, args.theta)[columns].itertuples(index=False),
         text=(0, 1),
     )
     show.paragraph(f"\nstrongest of {len(pairs)} pairs with level ≥ {args.tau:g}", style="bold")
@@ -145,40 +145,40 @@ def _print_head(seen: Inspection, args: Namespace) -> None:
     show.table(columns, pairs.head(args.pairs)[columns].itertuples(index=False), text=(0, 1, 2))
 
 
-def _as_json(seen: Inspection, args: Namespace) -> dict[str, Any]:
+def _as_json(inspection: Inspection, args: Namespace) -> dict[str, Any]:
     def records(table: Any) -> Any:
         return json.loads(table.to_json(orient="records"))
 
-    found: dict[str, Any] = {"model": seen.model, "stack": seen.stack, "shown": seen.shown}
-    found |= {"tau": args.tau, "theta": args.theta, "in_words": seen.in_words(args.tau)}
-    found |= {"options": seen.settings(), "tokens": records(seen.tokens)}
-    heads = seen.summary(args.tau)
+    answer: dict[str, Any] = {"model": inspection.model, "stack": inspection.stack, "shown": inspection.shown}
+    answer |= {"tau": args.tau, "theta": args.theta, "in_words": inspection.in_words(args.tau)}
+    answer |= {"options": inspection.settings(), "tokens": records(inspection.tokens)}
+    heads = inspection.summary(args.tau)
     if args.layer is None:
-        return found | {"layers": records(seen.layer_summary(args.tau)), "heads": records(heads)}
+        return answer | {"layers": records(inspection.layer_summary(args.tau)), "heads": records(heads)}
     heads = heads[heads.layer == args.layer]
     if args.head is None:
-        return found | {"heads": records(heads)}
-    return found | {
+        return answer | {"heads": records(heads)}
+    return answer | {
         "heads": records(heads[heads["head"] == args.head]),
-        "high_pairs": records(seen.high_pairs(args.layer, args.head, args.tau)),
-        "attended": records(seen.attended(args.layer, args.head, args.theta)),
+        "high_pairs": records(inspection.high_pairs(args.layer, args.head, args.tau)),
+        "attended": records(inspection.attended(args.layer, args.head, args.theta)),
     }
 
 
 def save(
-    seen: Inspection, folder: Path, layer: int | None, head: int | None, theta: float, formats: tuple[str, ...]
+    inspection: Inspection, folder: Path, layer: int | None, head: int | None, theta: float, formats: tuple[str, ...]
 ) -> list[Path]:
     """Write the dataset, the grid and the two matrices of one head: the one chosen, or a telling one."""
     from headscope.inspection.highlights import telling_head
 
     if layer is None or head is None:
-        layer, head = telling_head(seen, layer)
+        layer, head = telling_head(inspection, layer)
     with show.working("writing the figures"):
-        files = [seen.save(folder / "inspection.nc")]
+        files = [inspection.save(folder / "inspection.nc")]
         figures = {
-            "grid": seen.plot_grid(),
-            f"similarity-{layer}-{head}": seen.plot_similarity(layer, head, theta=theta),
-            f"attention-{layer}-{head}": seen.plot_attention(layer, head, theta=theta),
+            "grid": inspection.plot_grid(),
+            f"similarity-{layer}-{head}": inspection.plot_similarity(layer, head, theta=theta),
+            f"attention-{layer}-{head}": inspection.plot_attention(layer, head, theta=theta),
         }
         for name, figure in figures.items():
             files += [figure.save(folder / f"{name}.{kind}") for kind in formats]
@@ -195,19 +195,19 @@ def run_demo(args: Namespace) -> None:
     passage = example_passage()
     show.paragraph("The text", style="bold")
     show.paragraph(passage["text"] + "\n")
-    seen = model.inspect(passage["text"])
-    header(seen)
+    inspection = model.inspect(passage["text"])
+    header(inspection)
     show.paragraph(
         "A transformer reads a text through attention heads, here 144 of them. Each head writes a vector for every "
         "token. Two tokens whose vectors have a large product are similar to that head: they point the same way "
         "and are long. This table sums up, layer by layer, which tokens its heads find similar:\n"
     )
-    layer_table(seen, 0.5)
+    layer_table(inspection, 0.5)
     show.paragraph("\nWhat was found in this text", style="bold")
-    show.bullets(seen.in_words())
+    show.bullets(inspection.in_words())
     show.paragraph("\n" + CAUTION, style="dim")
-    layer, head = telling_head(seen)
-    files = save(seen, Path(args.out), layer, head, 0.3, ("png",))
+    layer, head = telling_head(inspection)
+    files = save(inspection, Path(args.out), layer, head, 0.3, ("png",))
     show.paragraph("\nLook at the figures", style="bold")
     meaning = (
         "every number behind this, as a labelled dataset",

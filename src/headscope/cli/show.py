@@ -18,11 +18,11 @@ from headscope.windows.text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-WIDE = 110  # columns where the output is no terminal
+WIDE = 110  # columns where the output is not a terminal
 
 
 class Terminal(Console):
-    """A console that leaves a closed pipe to the command line, where it is no error."""
+    """A console that leaves a closed pipe to the command line, where it is not an error."""
 
     def on_broken_pipe(self) -> None:
         """Called while a BrokenPipeError is being handled."""

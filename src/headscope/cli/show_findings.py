@@ -27,20 +27,20 @@ MARKS = {"holds": "✓", "does not hold": "✗", "open": "?", "no verdict": "–
 
 def run_findings(args: Namespace) -> None:
     """Print every claim with its verdict, and a sentence on each."""
-    result, floors = opened(args)
+    result, floors = open_run(args)
     with show.working("comparing the claims with the numbers"):
-        found = result.findings(tau=args.tau, floors=floors, draws=args.draws, seed=args.seed)
+        findings = result.findings(tau=args.tau, floors=floors, draws=args.draws, seed=args.seed)
         swept = result.sensitivity(draws=args.draws, seed=args.seed) if args.sensitivity else None
         heads = result.specialists(tau=args.tau) if args.heads else None
     if args.json:
-        told = found.as_dict()
+        answer = findings.as_dict()
         if swept is not None:
-            told["sensitivity"] = json.loads(swept.to_dataframe().reset_index().to_json(orient="records"))
+            answer["sensitivity"] = json.loads(swept.to_dataframe().reset_index().to_json(orient="records"))
         if heads is not None:
-            told["heads"] = json.loads(heads.to_json(orient="records"))
-        print(json.dumps(told, ensure_ascii=False))
+            answer["heads"] = json.loads(heads.to_json(orient="records"))
+        print(json.dumps(answer, ensure_ascii=False))
         return
-    print_findings(found)
+    print_findings(findings)
     if swept is not None:
         show.paragraph("\nVerdicts at other thresholds (✓ holds, ✗ does not hold, ? open, – no verdict)", style="bold")
         show.paragraph(
@@ -59,26 +59,27 @@ def run_findings(args: Namespace) -> None:
         _print_heads(heads)
 
 
-def print_findings(found: Findings) -> None:
+def print_findings(findings: Findings) -> None:
     """The table, the sentences, the warnings."""
     show.paragraph(
-        f"{in_a_line(found.model)}: {found.stack}, {found.windows:,} windows, τ = {found.tau:g}", style="bold"
+        f"{in_a_line(findings.model)}: {findings.stack}, {findings.windows:,} windows, τ = {findings.tau:g}",
+        style="bold",
     )
-    show.paragraph(f"intervals: {found.interval}\n")
-    texts, floors = any(f.texts is not None for f in found), any(f.floor for f in found)
+    show.paragraph(f"intervals: {findings.interval}\n")
+    texts, floors = any(f.texts is not None for f in findings), any(f.floor for f in findings)
     columns = ["claim", "measured", "no effect", "holds\nbeyond", "verdict"]
     columns += ["of\ntexts"] * texts + ["untrained"] * floors
     rows = []
-    for f in found:
+    for f in findings:
         row = [f"{f.key} {f.claim}", f.interval(), f"{f.none:g}", f"{f.bound:g}", f.verdict]
         row += ["–" if f.texts is None else f"{f.texts:.0%}"] * texts
         rows.append(row + [f.floor.range(f.digits) if f.floor else "–"] * floors)
     show.table(columns, rows, text=(0, 4))
     show.paragraph()
-    show.bullets(f"{f.key}: {f.sentence}" for f in found)
-    if found.warnings:
+    show.bullets(f"{f.key}: {f.sentence}" for f in findings)
+    if findings.warnings:
         show.paragraph("\nSigns of trouble", style="bold")
-        show.bullets(f"{warning[0].upper()}{warning[1:]}." for warning in found.warnings)
+        show.bullets(f"{warning[0].upper()}{warning[1:]}." for warning in findings.warnings)
 
 
 def _print_heads(heads: Any) -> None:
@@ -101,12 +102,12 @@ def run_figures(args: Namespace) -> None:
     folder = Path(args.out)
     if folder.exists() and not folder.is_dir():
         raise HeadscopeError(f"{args.out!r} is a file and cannot be written to as a folder", "name a folder")
-    result, floors = opened(args)
+    result, floors = open_run(args)
     with stages() as tell:
         wanted = args.only or None
-        found = result.findings(tau=args.tau, floors=floors) if wanted is None or "findings" in wanted else None
+        findings = result.findings(tau=args.tau, floors=floors) if wanted is None or "findings" in wanted else None
         model = model_for(result, args.model) if wanted is None or "one-head" in wanted else None
-        drawn = draw_all(result, findings=found, model=model, tau=args.tau, only=wanted, tell=tell)
+        drawn = draw_all(result, findings=findings, model=model, tau=args.tau, only=wanted, tell=tell)
         rows = []
         for each in drawn:
             if each.picture is None:
@@ -122,11 +123,11 @@ def run_report(args: Namespace) -> None:
     """Write the report."""
     from headscope.report.writing import write_report
 
-    result, floors = opened(args)
+    result, floors = open_run(args)
     with stages() as tell:
-        found = result.findings(tau=args.tau, floors=floors)
+        findings = result.findings(tau=args.tau, floors=floors)
         file = write_report(
-            result, args.out, findings=found, floors=floors, model=model_for(result, args.model), tell=tell
+            result, args.out, findings=findings, floors=floors, model=model_for(result, args.model), tell=tell
         )
     size = file.stat().st_size / 1e6
     show.paragraph(f"The report is {file} ({size:.1f} MB): open it in a browser.")
@@ -158,7 +159,7 @@ def run_reproduce(args: Namespace) -> None:
     show.paragraph(f"Beside it: findings.json, {len(done.figures)} figures, and the runs themselves.")
 
 
-def opened(args: Namespace) -> tuple[Result, list[Result]]:
+def open_run(args: Namespace) -> tuple[Result, list[Result]]:
     """The run that is asked about, and those of untrained models."""
     from headscope.result import Result
 
@@ -178,10 +179,10 @@ def model_for(result: Result, name: str | None) -> Model | None:
     """The model for the figure of one head: as named, or the embedded one where that was analysed."""
     from headscope.models.load import load
 
-    return load(name) if at_hand(result, name) else None
+    return load(name) if has_model(result, name) else None
 
 
-def at_hand(result: Result, name: str | None) -> bool:
+def has_model(result: Result, name: str | None) -> bool:
     """Whether there is a model to read the run's texts with: one that is named, or the embedded one."""
     return name is not None or result.model["name"] == EMBEDDED
 

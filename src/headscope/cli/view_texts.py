@@ -48,7 +48,7 @@ def _run(args: Namespace) -> Path | None:
     path = Path(args.what)
     try:
         there = path.exists()
-    except (OSError, ValueError):  # a text may be no possible name of a file
+    except (OSError, ValueError):  # a text may not be a possible name of a file
         there = False
     if there and (path.is_dir() or path.suffix == ".nc"):
         if args.file is not None:
@@ -80,14 +80,14 @@ def _desk_of_text(args: Namespace) -> Desk:
         defaults["layers"] = parse_layers(args.layers)
     desk = Desk(_loader(args), defaults=defaults)
     with show.working("loading the model"):
-        desk.model  # noqa: B018 - so that what is wrong with it is said now
+        desk.model  # noqa: B018 - so that an error in it shows now
     desk.inspect(text)
     desk.state |= {"tau": step, "theta": args.theta} | first_look(desk.texts()[-1], args.layer, args.head)
     return desk
 
 
 def _desk_of_run(args: Namespace, path: Path) -> Desk:
-    from headscope.cli.show_findings import at_hand, opened
+    from headscope.cli.show_findings import has_model, open_run
     from headscope.report.writing import checked
     from headscope.view.desk import Desk
     from headscope.view.run_data import RunData
@@ -95,13 +95,13 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
     if args.layers or args.window or args.start:
         raise HeadscopeError("--layers, --window and --start are of a text, not of a run", "leave them out")
     args.run = str(path)
-    result, floors = opened(args)
+    result, floors = open_run(args)
     state: dict[str, Any] = {"page": "run"}
     if args.layer is not None:
         state |= {"runLayer": args.layer, "runHead": args.head or 0}
     load = _loader(args)
     # Texts of the run can be looked at only through the model that was analysed.
-    reader = (lambda: checked(load(), result)) if at_hand(result, args.model) else None
+    reader = (lambda: checked(load(), result)) if has_model(result, args.model) else None
     return Desk(reader, RunData(result, floors), state=state)
 
 
@@ -142,7 +142,7 @@ def _serve(desk: Desk, args: Namespace) -> None:
 
 
 def _prepare(desk: Desk) -> None:
-    """Work out a run's findings while the browser opens; what goes wrong is said to whoever asks."""
+    """Work out a run's findings while the browser opens; errors are printed, and come again for whoever asks."""
     try:
         desk.run.prepare()
         if desk.can_inspect:

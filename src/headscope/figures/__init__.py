@@ -1,1 +1,1 @@
-"""What people look at: matplotlib figures of one text."""
+"""What people look at: matplotlib figures of one text and of a whole result."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headscope.figures.parts import spoken_of
+from headscope.figures.parts import run_caption
 from headscope.figures.style import LINES, Picture, by_logarithms, caption, line_style, picture, plain_axes
 from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
 from headscope.findings.stability import by_groups, stability
@@ -51,7 +51,7 @@ def stability_figure(result: Result, tau: float | None = None) -> Picture:
     shown = f"; groups: {', '.join(result.groups)}" if len(groups) else ""
     caption(
         figure,
-        f"{spoken_of(result, at)}{shown}",
+        f"{run_caption(result, at)}{shown}",
         "Spearman's rank correlation over heads, median and middle 95 % of random splits; for focal tokens the share "
         "of heads with the same one.",
     )
@@ -85,7 +85,7 @@ def specialists_figure(result: Result, tau: float | None = None) -> Picture:
     plain_axes(axes)
     caption(
         figure,
-        f"{spoken_of(result, result.tau(tau))}",
+        f"{run_caption(result, result.tau(tau))}",
         "Blue: stands out from the typical head by more than matters, at most 5 % of them by chance. Grey: certainly "
         "does not. Hatched: the texts disagree too much to tell.",
     )

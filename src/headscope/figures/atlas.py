@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize, TwoSlopeNorm
 
-from headscope.figures.parts import spoken_of
+from headscope.figures.parts import run_caption
 from headscope.figures.style import Picture, by_logarithms, caption, picture
 from headscope.findings.stability import head_sums
 from headscope.measures.quantities import shown_in
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 def atlas(result: Result, tau: float | None = None) -> Picture:
     """A layer × head grid for each score; ratios by logarithms, white at no effect."""
-    at, counts = result.tau(tau), result.blocks
-    quantities = shown_in("heads", counts.stored)
+    at, sums = result.tau(tau), result.blocks
+    quantities = shown_in("heads", sums.stored)
     columns = 3
     rows = -(-len(quantities) // columns)
-    height = float(np.clip(0.16 * len(counts.layers) + 0.9, 1.9, 6))
+    height = float(np.clip(0.16 * len(sums.layers) + 0.9, 1.9, 6))
     figure = picture(10.2, height * rows + 0.8, "Head atlas")
     grid: Any = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(quantities) :]:
         axes.set_visible(False)
     for axes, quantity in zip(grid.flat, quantities, strict=False):
-        values = quantity.formula(*(each.sum(0) for each in head_sums(counts, quantity.name, at)))  # (L, H)
+        values = quantity.formula(*(each.sum(0) for each in head_sums(sums, quantity.name, at)))  # (L, H)
         colours, norm = _scale(values, quantity.none)
         image = axes.imshow(values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
         axes.set_facecolor("#cccccc")
         axes.set_title(quantity.label, fontsize=9)
-        step = max(1, len(counts.layers) // 6)
-        axes.set_yticks(range(0, len(counts.layers), step), [str(layer) for layer in counts.layers[::step]])
+        step = max(1, len(sums.layers) // 6)
+        axes.set_yticks(range(0, len(sums.layers), step), [str(layer) for layer in sums.layers[::step]])
         axes.tick_params(labelsize=7, length=0)
         bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.02)
         if isinstance(norm, LogNorm):
@@ -46,7 +46,7 @@ def atlas(result: Result, tau: float | None = None) -> Picture:
         axes.set_xlabel("head", fontsize=8)
     caption(
         figure,
-        f"{spoken_of(result, at)}",
+        f"{run_caption(result, at)}",
         "Brown: above no effect; blue-green: below it; white: none. Where no effect is zero or unknown: dark is large. "
         "Grey: nothing to compare. Scales of ratios end where 95 % of the heads lie within.",
         panels=[quantity.label for quantity in quantities],

@@ -36,8 +36,8 @@ def _later(module: str, function: str) -> Callable[..., Picture]:
     def draw(result: Result, **options: Any) -> Picture:
         from importlib import import_module
 
-        found: Picture = getattr(import_module(f"headscope.figures.{module}"), function)(result, **options)
-        return found
+        drawn: Picture = getattr(import_module(f"headscope.figures.{module}"), function)(result, **options)
+        return drawn
 
     return draw
 

@@ -1,4 +1,4 @@
-"""How far apart similar tokens lie, held against how far apart any two tokens lie."""
+"""How far apart similar tokens lie, compared with how far apart any two tokens lie."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headscope.choices import FEW_PAIRS
-from headscope.figures.parts import shown_layers, spoken_of
+from headscope.figures.parts import run_caption, shown_layers
 from headscope.figures.style import BASE, LINES, Picture, caption, picture, plain_axes
 from headscope.measures import derived
 from headscope.measures.derived import Array
@@ -21,10 +21,10 @@ SHOWN = 4  # heads of each kind
 
 def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
     """The heads whose similar pairs reach farthest, and those that keep nearest; dashed, the distances available."""
-    at, counts = result.tau(tau), result.blocks
-    high, every = counts.heads_at(at).sum(0), counts.base.sum(0)  # (L, H, distance, relation)
+    at, sums = result.tau(tau), result.blocks
+    high, every = sums.heads_at(at).sum(0), sums.base.sum(0)  # (L, H, distance, relation)
     reach = derived.distance_over_base(high, every)  # (L, H)
-    enough = high.sum((-2, -1)) >= FEW_PAIRS * max(float(counts.windows.sum()), 1)
+    enough = high.sum((-2, -1)) >= FEW_PAIRS * max(float(sums.windows.sum()), 1)
     reach = np.where(enough if enough.any() else high.sum((-2, -1)) > 0, reach, np.nan)
     order = np.argsort(np.where(np.isfinite(reach), reach, np.inf), axis=None)[: int(np.isfinite(reach).sum())]
     number = min(SHOWN, max(1, len(order) // 2))
@@ -35,13 +35,13 @@ def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
         for axes, place in zip(grid[row], places, strict=False):
             layer, head = np.unravel_index(place, reach.shape)
             _bars(axes, high[layer, head].sum(-1), every.sum(-1), colour)
-            axes.set_title(f"layer {counts.layers[layer]}, head {head}: {reach[layer, head]:.2f}", fontsize=9)
+            axes.set_title(f"layer {sums.layers[layer]}, head {head}: {reach[layer, head]:.2f}", fontsize=9)
         grid[row, 0].set_ylabel(f"{kind} range\nshare of similar pairs")
     for axes in grid[1]:
         axes.set_xlabel("distance in tokens")
     caption(
         figure,
-        f"{spoken_of(result, at)}; dashed: all pairs",
+        f"{run_caption(result, at)}; dashed: all pairs",
         "Numbers: mean distance of similar pairs over that of all pairs. Heads with fewer than "
         f"{FEW_PAIRS} similar pairs to a text are left out.",
     )
@@ -50,21 +50,21 @@ def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
 
 def distances_of_layers(result: Result, tau: float | None = None) -> Picture:
     """The same for an early, a middle and the last layer, pooled over heads."""
-    at, counts = result.tau(tau), result.blocks
-    layers = shown_layers(counts.layers)
-    high, every = counts.high(at).sum(0), counts.base.sum(0)
-    reach = derived.distance_over_base(high, every * counts.heads)
+    at, sums = result.tau(tau), result.blocks
+    layers = shown_layers(sums.layers)
+    high, every = sums.high(at).sum(0), sums.base.sum(0)
+    reach = derived.distance_over_base(high, every * sums.heads)
     figure = picture(3.0 * len(layers) + 0.6, 3.2, "Distances of similar pairs by layer")
     row: Any = figure.subplots(1, len(layers), sharex=True, sharey=True, squeeze=False)[0]
     for axes, layer, (colour, _, _) in zip(row, layers, LINES, strict=False):
-        place = counts.layers.index(layer)
+        place = sums.layers.index(layer)
         _bars(axes, high[place].sum(-1), every.sum(-1), colour)
         axes.set_title(f"layer {layer}: {reach[place]:.2f}", fontsize=10)
         axes.set_xlabel("distance in tokens")
     row[0].set_ylabel("share of similar pairs")
     caption(
         figure,
-        f"{spoken_of(result, at)}; dashed: all pairs",
+        f"{run_caption(result, at)}; dashed: all pairs",
         "Numbers: mean distance of similar pairs over that of all pairs.",
     )
     return figure

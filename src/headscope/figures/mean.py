@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headscope.errors import HeadscopeError
-from headscope.figures.parts import shown_layers, spoken_of
+from headscope.figures.parts import run_caption, shown_layers
 from headscope.figures.style import SIMILARITY, Picture, caption, picture, scale_bar
 
 if TYPE_CHECKING:
@@ -35,5 +35,5 @@ def mean_matrices(result: Result) -> Picture:
         axes.tick_params(labelsize=8)
         axes.set_xlabel("place in the window", fontsize=9)
     scale_bar(figure, image, row, "mean S over its largest")
-    caption(figure, spoken_of(result), "Mean over texts and heads; white on the diagonal and where few texts reach.")
+    caption(figure, run_caption(result), "Mean over texts and heads; white on the diagonal and where few texts reach.")
     return figure

@@ -1,4 +1,4 @@
-"""What the figures of a whole result share: what they speak of, and how lines over layers are drawn."""
+"""What the figures of a whole result share: the caption of the run, and how lines over layers are drawn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headscope.result.result import Result
 
 
-def spoken_of(result: Result, tau: float | None = None) -> str:
+def run_caption(result: Result, tau: float | None = None) -> str:
     """Model, stack, texts and choices, for a caption."""
     settings = result.settings
     parts = [in_a_line(result.model["name"]), result.name, f"{int(result.dataset['texts']):,} texts"]
@@ -28,20 +28,20 @@ def spoken_of(result: Result, tau: float | None = None) -> str:
     return ", ".join(parts)
 
 
-def shade_thirds(axes: Any, counts: BlockSums) -> None:
+def shade_thirds(axes: Any, sums: BlockSums) -> None:
     """Grey behind the early and the final layers."""
     for name in THIRDS:
-        places = counts.third(name)
+        places = sums.third(name)
         if places:
-            first, last = counts.layers[places[0]], counts.layers[places[-1]]
+            first, last = sums.layers[places[0]], sums.layers[places[-1]]
             axes.axvspan(first - 0.5, last + 0.5, color=THIRD_SHADES[name], linewidth=0, zorder=0)
 
 
-def over_layers(axes: Any, counts: BlockSums, found: Estimate, style: dict[str, Any], label: str = "") -> None:
+def over_layers(axes: Any, sums: BlockSums, estimate: Estimate, style: dict[str, Any], label: str = "") -> None:
     """A line over layers with its interval as a band."""
-    layers = np.array(counts.layers)
-    axes.fill_between(layers, found.low, found.high, color=style["color"], alpha=0.22, linewidth=0)
-    axes.plot(layers, found.value, label=label or None, **style)
+    layers = np.array(sums.layers)
+    axes.fill_between(layers, estimate.low, estimate.high, color=style["color"], alpha=0.22, linewidth=0)
+    axes.plot(layers, estimate.value, label=label or None, **style)
     step = max(1, len(layers) // 12)
     axes.set_xticks(layers[::step])
     axes.set_xlim(layers[0] - 0.5, layers[-1] + 0.5)

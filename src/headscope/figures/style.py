@@ -90,10 +90,10 @@ def picture(width: float, height: float, title: str) -> Picture:
 
 def caption(figure: Picture, *lines: str, panels: Iterable[str] = ()) -> None:
     """Say under the figure what it shows; empty lines are left out. Titles of `panels` are for those who cannot see."""
-    said = [in_a_line(line) for line in lines if line]  # names in it may hold anything
-    figure.caption = "; ".join([*said, *([f"panels: {', '.join(panels)}"] if panels else [])])
+    shown = [in_a_line(line) for line in lines if line]  # names in it may hold anything
+    figure.caption = "; ".join([*shown, *([f"panels: {', '.join(panels)}"] if panels else [])])
     across = int(figure.get_figwidth() * 15)  # letters of this size that fit
-    wrapped = [part for line in said for part in textwrap.wrap(line, across)]
+    wrapped = [part for line in shown for part in textwrap.wrap(line, across)]
     figure.supxlabel("\n".join(wrapped), fontsize=8, x=0.01, ha="left", parse_math=False)
 
 
@@ -126,7 +126,7 @@ def symmetric_limit(values: Any, counting: Any) -> float:
     return largest or 1.0
 
 
-# Okabe and Ito's colours, told apart by the colour-blind; each goes with a dash and a marker for print in grey.
+# Okabe and Ito's colours, which the colour-blind can tell apart; each goes with a dash and a marker for print in grey.
 LINES = (
     ("#0072b2", "-", "o"),
     ("#d55e00", "--", "s"),

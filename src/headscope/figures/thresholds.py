@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 
 from headscope.choices import THRESHOLDS
-from headscope.figures.parts import spoken_of
+from headscope.figures.parts import run_caption
 from headscope.figures.style import (
     BASE,
     Picture,
@@ -38,16 +38,16 @@ OTHERWISE = {"1a": "1a  Stops among attended tokens", "1b": "1b  Closing tokens 
 
 def threshold_choice(result: Result) -> Picture:
     """What is left at each threshold: similar pairs over τ, high-attention tokens over θ, a line for each layer."""
-    counts = result.blocks
+    sums = result.blocks
     figure = picture(9.6, 3.9, "The choice of thresholds")
     left, right = figure.subplots(1, 2)
-    levels = counts.pairs.sum((0, 3, 4)).astype(np.float64)  # (L, level)
+    levels = sums.pairs.sum((0, 3, 4)).astype(np.float64)  # (L, level)
     reached = ratio(np.cumsum(levels[:, ::-1], axis=1)[:, ::-1], levels.sum(1, keepdims=True))  # (L, level)
-    tokens = counts.stored["tokens"].sum() * counts.heads
-    attended = counts.stored["attended"].sum((0, 2, 4)) / max(tokens, 1)  # (L, θ)
-    shades = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(counts.layers)))
-    for place, layer in enumerate(counts.layers):
-        named = f"layer {layer}" if place in (0, len(counts.layers) // 2, len(counts.layers) - 1) else None
+    tokens = sums.stored["tokens"].sum() * sums.heads
+    attended = sums.stored["attended"].sum((0, 2, 4)) / max(tokens, 1)  # (L, θ)
+    shades = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(sums.layers)))
+    for place, layer in enumerate(sums.layers):
+        named = f"layer {layer}" if place in (0, len(sums.layers) // 2, len(sums.layers) - 1) else None
         style = {"color": shades[place], "linewidth": 1.2, "linestyle": ("-", "--", "-.")[place % 3], "label": named}
         left.plot(THRESHOLDS, reached[place, 2:], **style)
         right.plot(THRESHOLDS, attended[place], **style)
@@ -60,23 +60,25 @@ def threshold_choice(result: Result) -> Picture:
         by_logarithms(axes.yaxis)
         plain_axes(axes)
     left.legend(fontsize=8, frameon=False)
-    caption(figure, f"{spoken_of(result)}; a line for each layer, pooled over its heads; dashed: the run's own choice")
+    caption(
+        figure, f"{run_caption(result)}; a line for each layer, pooled over its heads; dashed: the run's own choice"
+    )
     return figure
 
 
 def sensitivity_figure(result: Result) -> Picture:
     """Every finding over the threshold that it depends on, with its interval and verdict."""
-    found = sensitivity(result, draws=400)
-    swept = [claim for claim in CLAIMS if claim.thresholds]
+    swept = sensitivity(result, draws=400)
+    claims = [claim for claim in CLAIMS if claim.thresholds]
     columns = 4
-    rows = -(-len(swept) // columns)
+    rows = -(-len(claims) // columns)
     figure = picture(11.4, 2.4 * rows + 0.9, "Findings at other thresholds")
     grid: Any = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(swept) :]:
+    for axes in grid.flat[len(claims) :]:
         axes.set_visible(False)
     style = line_style(0)
-    for axes, claim in zip(grid.flat, swept, strict=False):
-        row = found.sel(claim=claim.key)
+    for axes, claim in zip(grid.flat, claims, strict=False):
+        row = swept.sel(claim=claim.key)
         at = row["threshold"].values
         axes.axhline(claim.bound, color=BASE, linewidth=1, linestyle=(0, (4, 2)))
         axes.fill_between(at, row["low"].values, row["high"].values, color=style["color"], alpha=0.22, linewidth=0)
@@ -95,7 +97,7 @@ def sensitivity_figure(result: Result) -> Picture:
         plain_axes(axes)
     caption(
         figure,
-        spoken_of(result),
+        run_caption(result),
         "Filled dot: holds. Cross: does not hold. Empty dot: open. Dashed: the smallest effect that matters. Dotted: "
         "the run's own threshold. 1a and 1b: share of stops (closing tokens) among attended tokens over that of all.",
     )

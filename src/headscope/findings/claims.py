@@ -16,8 +16,8 @@ from headscope.measures.quantities import QUANTITIES
 from headscope.windows import CATEGORIES
 
 
-class NotHere(Exception):  # noqa: N818 - no error: an answer
-    """This result cannot speak to a claim; the message says why."""
+class CannotTell(Exception):  # noqa: N818 - not an error but an answer
+    """This result has nothing to say about a claim; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +41,36 @@ class Claim:
         return 2 * self.bound - self.none
 
 
-def _third(counts: BlockSums, name: str) -> list[int]:
-    places = counts.third(name)
+def _third(sums: BlockSums, name: str) -> list[int]:
+    places = sums.third(name)
     if not places:
-        raise NotHere(f"no layer of the {name} third was read")
+        raise CannotTell(f"no layer of the {name} third was read")
     return places
 
 
 def _focus(category: str) -> Callable[[BlockSums, Resampling, float, float | None], Estimate]:
     """Attention of the final layers to a category, over an even spread."""
 
-    def measure(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
-        places, k = _third(counts, "final"), CATEGORIES.index(category)
-        given = pooled(counts.stored["attention"][..., k].sum(2), places)
-        even = pooled(counts.stored["attention_even"][..., k], places) * counts.heads
+    def measure(sums: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+        places, k = _third(sums, "final"), CATEGORIES.index(category)
+        given = pooled(sums.stored["attention"][..., k].sum(2), places)
+        even = pooled(sums.stored["attention_even"][..., k], places) * sums.heads
         if not even.sum() > 0:
             what = "closing special token" if category == "end" else "sentence stop"
-            raise NotHere(f"there is no {what} that could be read")
+            raise CannotTell(f"there is no {what} that could be read")
         if theta is not None:
-            return _among_the_attended(counts, resample, places, k, theta)
+            return _among_the_attended(sums, resample, places, k, theta)
         return resample(ratio, given, even)
 
     return measure
 
 
 def _among_the_attended(
-    counts: BlockSums, resample: Resampling, places: list[int], category: int, theta: float
+    sums: BlockSums, resample: Resampling, places: list[int], category: int, theta: float
 ) -> Estimate:
     """The same claim read off the tokens with high attention: their share of the category, over that of all tokens."""
-    attended = pooled(counts.stored["attended"][:, :, :, round(theta * 20) - 1].sum(2), places)  # (S, category)
-    tokens = counts.stored["tokens"]
+    attended = pooled(sums.stored["attended"][:, :, :, round(theta * 20) - 1].sum(2), places)  # (S, category)
+    tokens = sums.stored["tokens"]
 
     def share(high: Array, every: Array) -> Array:
         return ratio(
@@ -86,26 +86,26 @@ def _preference(
 ) -> Callable[[BlockSums, Resampling, float, float | None], Estimate]:
     """A matched ratio of the final layers' pairs."""
 
-    def measure(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
-        places = _third(counts, "final")
-        high = pooled(counts.high(tau), places)
-        found = resample(function, high, counts.base * counts.heads * len(places))
-        if np.isnan(found.value):
-            raise NotHere(lack)
-        return found
+    def measure(sums: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+        places = _third(sums, "final")
+        high = pooled(sums.high(tau), places)
+        estimate = resample(function, high, sums.base * sums.heads * len(places))
+        if np.isnan(estimate.value):
+            raise CannotTell(lack)
+        return estimate
 
     return measure
 
 
-def specialisation(counts: BlockSums, resample: Resampling, tau: float, theta: float | None = None) -> Estimate:
+def specialisation(sums: BlockSums, resample: Resampling, tau: float, theta: float | None = None) -> Estimate:
     """The share of variance between heads, of log repetition preference and of mean distance, mean over layers."""
-    if counts.heads < 2:
-        raise NotHere("there is one head")
-    if counts.blocks < 2:
-        raise NotHere("the texts are in one block: nothing tells heads from chance")
-    if tau not in counts.scores:
-        counts.scores.update(scores_of_blocks(counts, [tau]))
-    values = counts.scores[tau]  # (S, L, 2, H)
+    if sums.heads < 2:
+        raise CannotTell("there is one head")
+    if sums.blocks < 2:
+        raise CannotTell("the texts are in one block: nothing tells heads from chance")
+    if tau not in sums.scores:
+        sums.scores.update(scores_of_blocks(sums, [tau]))
+    values = sums.scores[tau]  # (S, L, 2, H)
     known = np.isfinite(values)
     filled = np.where(known, values, 0)
 
@@ -115,24 +115,24 @@ def specialisation(counts: BlockSums, resample: Resampling, tau: float, theta: f
         return np.log(np.maximum(1 - _mean(_mean(each)), 1e-9))
 
     # By the jackknife: a bootstrap repeats blocks, and what is repeated does not vary.
-    found = resample.jackknife(rest, filled, filled**2, known.astype(np.float64))
-    if np.isnan(found.value):
-        raise NotHere("too few blocks of texts have similar pairs in every head")
-    value, low, high = (np.clip(1 - np.exp(each), 0, 1) for each in (found.value, found.high, found.low))
-    return Estimate(value, low, high, (1 - value) * found.error)
+    estimate = resample.jackknife(rest, filled, filled**2, known.astype(np.float64))
+    if np.isnan(estimate.value):
+        raise CannotTell("too few blocks of texts have similar pairs in every head")
+    value, low, high = (np.clip(1 - np.exp(each), 0, 1) for each in (estimate.value, estimate.high, estimate.low))
+    return Estimate(value, low, high, (1 - value) * estimate.error)
 
 
-def scores_of_blocks(counts: BlockSums, taus: Sequence[float]) -> dict[float, Array]:
+def scores_of_blocks(sums: BlockSums, taus: Sequence[float]) -> dict[float, Array]:
     """Log repetition preference and distance of every head in every block: (S, L, 2, H), for several τ in one pass."""
-    every = counts.base[:, None]
-    found: dict[float, list[Array]] = {tau: [] for tau in taus}
-    for k in range(len(counts.layers)):
-        for tau, high in zip(taus, counts.layer_at(k, taus), strict=True):  # (S, H, distance, relation)
+    every = sums.base[:, None]
+    scores: dict[float, list[Array]] = {tau: [] for tau in taus}
+    for k in range(len(sums.layers)):
+        for tau, high in zip(taus, sums.layer_at(k, taus), strict=True):  # (S, H, distance, relation)
             above, below = derived.matched_counts(*derived.repetition_classes(high, every))
             # A half on either side: a block without a single similar repetition has no logarithm.
             repetition = np.where(above + below > 0, np.log((above + 0.5) / (below + 0.5)), np.nan)
-            found[tau].append(np.stack([repetition, derived.distance_over_base(high, every)], axis=1))
-    return {tau: np.stack(parts, axis=1) for tau, parts in found.items()}
+            scores[tau].append(np.stack([repetition, derived.distance_over_base(high, every)], axis=1))
+    return {tau: np.stack(parts, axis=1) for tau, parts in scores.items()}
 
 
 def _mean(values: Array) -> Array:
@@ -141,57 +141,57 @@ def _mean(values: Array) -> Array:
     return ratio(np.where(known, values, 0).sum(-1), known.sum(-1).astype(np.float64))
 
 
-def _shortening(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _shortening(sums: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """Mean distance of similar pairs over base, early minus middle layers."""
-    thirds = [_third(counts, name) for name in ("early", "middle")]
-    high = counts.high(tau)
-    sums = [pooled(high, places) for places in thirds]
+    thirds = [_third(sums, name) for name in ("early", "middle")]
+    high = sums.high(tau)
+    pairs = [pooled(high, places) for places in thirds]
 
     def difference(early: Array, middle: Array, every: Array) -> Array:
         return derived.distance_over_base(early, every) - derived.distance_over_base(middle, every)
 
-    found = resample(difference, *sums, counts.base)
-    if np.isnan(found.value):
-        raise NotHere("there are no similar pairs in the early or in the middle layers")
-    return found
+    estimate = resample(difference, *pairs, sums.base)
+    if np.isnan(estimate.value):
+        raise CannotTell("there are no similar pairs in the early or in the middle layers")
+    return estimate
 
 
-def _focal(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _focal(sums: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """Different focal tokens minus the number expected, mean over layers."""
-    if counts.heads < 2:
-        raise NotHere("there is one head")
+    if sums.heads < 2:
+        raise CannotTell("there is one head")
 
     def excess(number: Array, expected: Array, windows: Array) -> Array:
         return _mean(ratio(number - expected, windows))
 
-    found = resample(excess, *View(counts, "layer", tau).focal())
-    if np.isnan(found.value):
-        raise NotHere("no window has pairs")
-    return found
+    estimate = resample(excess, *View(sums, "layer", tau).focal())
+    if np.isnan(estimate.value):
+        raise CannotTell("no window has pairs")
+    return estimate
 
 
-def _mask(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _mask(sums: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """Mean level inside minus outside the mask of high attention, mean over layers."""
-    if "region_sum" not in counts.stored:
-        raise NotHere("cross-attention has no mask on the pairs")
-    if theta is not None and "mask_sum" not in counts.stored:
-        raise NotHere("the run kept the mask at its own θ only")
-    sums = View(counts, "layer", tau, theta).regions()
-    found = resample(lambda *each: _mean(QUANTITIES["mask_contrast"].formula(*each)), *sums)
-    if np.isnan(found.value):
-        raise NotHere("no layer has pairs both inside and outside the mask")
-    return found
+    if "region_sum" not in sums.stored:
+        raise CannotTell("cross-attention has no mask on the pairs")
+    if theta is not None and "mask_sum" not in sums.stored:
+        raise CannotTell("the run kept the mask at its own θ only")
+    regions = View(sums, "layer", tau, theta).regions()
+    estimate = resample(lambda *each: _mean(QUANTITIES["mask_contrast"].formula(*each)), *regions)
+    if np.isnan(estimate.value):
+        raise CannotTell("no layer has pairs both inside and outside the mask")
+    return estimate
 
 
-def _unlikeness(counts: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
+def _unlikeness(sums: BlockSums, resample: Resampling, tau: float, theta: float | None) -> Estimate:
     """1 minus the correlation of similarity with attention, mean over layers."""
-    if "attention_correlation" not in counts.stored:
-        raise NotHere("in cross-attention maps and pairs are of different tokens")
-    sums = View(counts, "layer", tau).windows("attention_correlation")
-    found = resample(lambda total, number: 1 - _mean(ratio(total, number)), *sums)
-    if np.isnan(found.value):
-        raise NotHere("all matrices are flat")
-    return found
+    if "attention_correlation" not in sums.stored:
+        raise CannotTell("in cross-attention maps and pairs are of different tokens")
+    correlations = View(sums, "layer", tau).windows("attention_correlation")
+    estimate = resample(lambda total, number: 1 - _mean(ratio(total, number)), *correlations)
+    if np.isnan(estimate.value):
+        raise CannotTell("all matrices are flat")
+    return estimate
 
 
 CLAIMS = (

@@ -23,14 +23,14 @@ from headscope.measures.quantities import QUANTITIES
 
 
 def estimate(
-    sums: BlockSums, resampling: Resampling, name: str, by: str, tau: float, theta: float | None = None
+    sums: BlockSums, resample: Resampling, name: str, by: str, tau: float, theta: float | None = None
 ) -> Estimate:
     """One quantity with its interval, as plain arrays."""
     which = QUANTITIES[name]
-    return resampling(which.formula, *which.sums(View(sums, by, tau, theta)))
+    return resample(which.formula, *which.sums(View(sums, by, tau, theta)))
 
 
-def quantity(sums: BlockSums, resampling: Resampling, name: str, by: str, tau: float) -> xr.Dataset:
+def quantity(sums: BlockSums, resample: Resampling, name: str, by: str, tau: float) -> xr.Dataset:
     """One quantity as a labelled dataset: value, low, high, and base: what it would be without any effect."""
     if name not in QUANTITIES:
         raise HeadscopeError(f"there is no quantity {name!r}", f"use one of {', '.join(QUANTITIES)}")
@@ -41,7 +41,7 @@ def quantity(sums: BlockSums, resampling: Resampling, name: str, by: str, tau: f
     missing = [need for need in which.needs if need not in sums.stored]
     if missing:
         raise HeadscopeError(f"{name} needs {missing[0]}, which cross-attention does not have", "ask for another stack")
-    measured, view = estimate(sums, resampling, name, by, tau), View(sums, by, tau)
+    measured, view = estimate(sums, resample, name, by, tau), View(sums, by, tau)
     base = np.full_like(measured.value, which.none)
     if which.none_formula is not None:
         base = which.none_formula(*(each.sum(0) for each in which.sums(view)))
@@ -49,19 +49,19 @@ def quantity(sums: BlockSums, resampling: Resampling, name: str, by: str, tau: f
     if which.matched is not None:  # the share of class 1 that had no counterpart
         left_out = derived.matched_ratio(*which.matched(*(each.sum(0) for each in view.pairs())))[1]
         arrays["left_out"] = np.broadcast_to(left_out, measured.value.shape)
-    attrs = {"quantity": which.label, "tau": tau, "interval": f"95 %, {resampling.how}"}
+    attrs = {"quantity": which.label, "tau": tau, "interval": f"95 %, {resample.how}"}
     return xr.Dataset({key: (tuple(coords), values) for key, values in arrays.items()}, coords, attrs)
 
 
-def distances(sums: BlockSums, resampling: Resampling, by: str, tau: float) -> xr.Dataset:
+def distances(sums: BlockSums, resample: Resampling, by: str, tau: float) -> xr.Dataset:
     """The share of the high pairs at each distance with its interval, and as `base` that of all pairs."""
     coords = _coordinates(sums, by)
     high, every = View(sums, by, tau).pairs()
-    shares = resampling(lambda by_distance: ratio(by_distance, by_distance.sum(-1, keepdims=True)), high.sum(-1))
+    shares = resample(lambda by_distance: ratio(by_distance, by_distance.sum(-1, keepdims=True)), high.sum(-1))
     base = np.broadcast_to(derived.distance_distribution(every.sum(0)), shares.value.shape)
     coords |= {"distance": np.arange(1, shares.value.shape[-1] + 1)}
     arrays = {"value": shares.value, "low": shares.low, "high": shares.high, "base": base}
-    attrs = {"quantity": "share of similar pairs", "tau": tau, "interval": f"95 %, {resampling.how}"}
+    attrs = {"quantity": "share of similar pairs", "tau": tau, "interval": f"95 %, {resample.how}"}
     return xr.Dataset({key: (tuple(coords), values) for key, values in arrays.items()}, coords, attrs)
 
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from headscope.choices import differences
 from headscope.errors import HeadscopeError
-from headscope.findings.claims import Claim, NotHere
+from headscope.findings.claims import CannotTell, Claim
 from headscope.findings.resampling import Resampling
 from headscope.measures.block_sums import BlockSums
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
-UNIFORM = 0.8  # of all pairs
+UNIFORM = 0.8  # of all pairs are high
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def check_floors(result: Result, floors: Sequence[Result]) -> None:
 
 
 def floor_of(claim: Claim, own: BlockSums, low: float, high: float, floors: Sequence[BlockSums], tau: float) -> Floor:
-    """Hold a number's interval against the same number of untrained models.
+    """Compare a number's interval with the same number of untrained models.
 
     Where an untrained model finds nearly all pairs similar, claims about similar pairs have nothing to compare; claim
     2 is compared only where blocks have about as many texts.
@@ -81,28 +81,28 @@ def floor_of(claim: Claim, own: BlockSums, low: float, high: float, floors: Sequ
     be expected: mean ± t · sd · √(1 + 1/k) of k of them.
     """
     values = []
-    for counts in floors:
-        if claim.thresholds == "tau" and _uniform(counts, tau):
+    for sums in floors:
+        if claim.thresholds == "tau" and _uniform(sums, tau):
             continue
-        if claim.key == "2" and not 0.8 < counts.windows.mean() / max(own.windows.mean(), 1e-9) < 1.25:
+        if claim.key == "2" and not 0.8 < sums.windows.mean() / max(own.windows.mean(), 1e-9) < 1.25:
             continue
         try:
-            found = claim.measure(counts, Resampling(counts.windows, draws=0), tau, None)
-        except NotHere:
+            estimate = claim.measure(sums, Resampling(sums.windows, draws=0), tau, None)
+        except CannotTell:
             continue
-        values.append(float(found.value))
-    return held_against(values, low, high)
+        values.append(float(estimate.value))
+    return compared_with(values, low, high)
 
 
-def _uniform(counts: BlockSums, tau: float) -> bool:
-    high = counts.high(tau).sum()
-    return bool(high > UNIFORM * counts.pairs.sum())
+def _uniform(sums: BlockSums, tau: float) -> bool:
+    high = sums.high(tau).sum()
+    return bool(high > UNIFORM * sums.pairs.sum())
 
 
-def held_against(values: Sequence[float], low: float, high: float) -> Floor:
-    """The floor from the numbers of untrained models, against the interval of the trained one.
+def compared_with(values: Sequence[float], low: float, high: float) -> Floor:
+    """The floor from the numbers of untrained models, and how the interval of the trained one compares with it.
 
-    >>> held_against([1.0, 1.02, 0.98], 1.4, 1.6).learned
+    >>> compared_with([1.0, 1.02, 0.98], 1.4, 1.6).learned
     'more'
     """
     known = [each for each in values if math.isfinite(each)]

@@ -20,7 +20,7 @@ from headscope.measures.derived import Array
 BOOTSTRAP_FROM = 20  # blocks
 VERDICT_FROM = 8  # blocks
 DRAWS = 1000
-AT_ONCE = 1 << 24  # numbers in the resampled tables held at a time
+AT_ONCE = 1 << 24  # numbers in the resampled tables kept in memory at a time
 LOST = 0.05  # of the resamples may have nothing to compare; with more, an interval would be a guess
 
 
@@ -38,8 +38,8 @@ class Resampling:
     """Resamples of S blocks, the same for every number that is asked for, so that differences are resampled alike.
 
     >>> blocks = np.arange(32.0)
-    >>> found = Resampling(np.ones(32), seed=0)(lambda total, number: total / number, blocks, np.ones(32))
-    >>> float(found.value), bool(found.low < 15.5 < found.high)
+    >>> estimate = Resampling(np.ones(32), seed=0)(lambda total, number: total / number, blocks, np.ones(32))
+    >>> float(estimate.value), bool(estimate.low < 15.5 < estimate.high)
     (15.5, True)
 
     Without draws there are values and no intervals.
@@ -66,13 +66,13 @@ class Resampling:
             self.weights = np.zeros((0, self.blocks))
 
     @property
-    def decides(self) -> bool:
+    def enough_blocks(self) -> bool:
         """Whether there are blocks enough for a verdict; empty ones do not count."""
         return int((self.sizes > 0).sum()) >= VERDICT_FROM
 
     @property
-    def seen(self) -> float:
-        """So many standard errors beyond a bound an effect must lie to be seen in 80 % of corpora."""
+    def errors_to_detect(self) -> float:
+        """How many standard errors beyond a bound an effect must lie to be detected in 80 % of corpora."""
         from scipy.stats import t
 
         freedom = max(int((self.sizes > 0).sum()) - 1, 1)
@@ -113,9 +113,9 @@ class Resampling:
         number = np.isfinite(drawn).sum(0)
         # Where more than half of the resamples lie on one side of the value, the value leans to the other.
         below = (drawn < value).sum(0) + (drawn == value).sum(0) / 2
-        lean = norm.ppf(np.clip(below / np.maximum(number, 1), 1 / len(drawn), 1 - 1 / len(drawn)))
+        bias = norm.ppf(np.clip(below / np.maximum(number, 1), 1 / len(drawn), 1 - 1 / len(drawn)))
         ordered = np.sort(drawn, axis=0)  # NaN last
-        low, high = (_quantile(ordered, number, norm.cdf(2 * lean + side * wide)) for side in (-1, 1))
+        low, high = (_quantile(ordered, number, norm.cdf(2 * bias + side * wide)) for side in (-1, 1))
         centre = np.where(number > 0, np.nan_to_num(drawn).sum(0) / np.maximum(number, 1), 0)
         spread = np.nan_to_num((drawn - centre) ** 2).sum(0) / np.maximum(number, 1)
         return low, high, np.sqrt(spread)
@@ -128,24 +128,24 @@ class Resampling:
         if used.sum() < 2:
             nothing = np.full_like(value, np.nan)
             return nothing, nothing, nothing
-        share = (sizes.sum() / sizes[used]).reshape(-1, *[1] * value.ndim)  # h = n / m
-        pseudo = share * value - (share - 1) * left_out[used]
-        centre = (pseudo / share).sum(0)
-        error = np.sqrt(((pseudo - centre) ** 2 / np.maximum(share - 1, 1e-12)).mean(0))
-        wide = t.ppf(0.975, used.sum() - 1) * error
-        return value - wide, value + wide, error
+        inverse_share = (sizes.sum() / sizes[used]).reshape(-1, *[1] * value.ndim)  # h = n / m
+        pseudo = inverse_share * value - (inverse_share - 1) * left_out[used]
+        centre = (pseudo / inverse_share).sum(0)
+        error = np.sqrt(((pseudo - centre) ** 2 / np.maximum(inverse_share - 1, 1e-12)).mean(0))
+        half_width = t.ppf(0.975, used.sum() - 1) * error
+        return value - half_width, value + half_width, error
 
 
 def of_weighted_sums(
     function: Callable[..., NDArray[Any]], weights: NDArray[Any], sums: Sequence[NDArray[Any]], at_once: int
 ) -> NDArray[Any]:
     """A function of sums over blocks, for many weights of the blocks, some at a time: (number, S) to (number, …)."""
-    found = []
+    values = []
     for k in range(0, len(weights), at_once):
         part = weights[k : k + at_once]
         drawn = ((part @ each.reshape(len(each), -1)).reshape(len(part), *each.shape[1:]) for each in sums)
-        found.append(function(*drawn))
-    return np.concatenate(found)
+        values.append(function(*drawn))
+    return np.concatenate(values)
 
 
 def _without_interval(value: Array) -> Estimate:

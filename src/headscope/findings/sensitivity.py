@@ -25,14 +25,14 @@ def sensitivity(result: Result, *, draws: int = DRAWS, seed: int = 0) -> xr.Data
     paper does: the share of stops (of closing tokens) among them, over their share of all tokens. Claim 7 depends on
     no threshold and is the same throughout.
     """
-    counts = result.blocks
-    resample = Resampling(counts.windows, draws=draws, seed=seed)
+    sums = result.blocks
+    resample = Resampling(sums.windows, draws=draws, seed=seed)
     shape = (len(CLAIMS), len(SWEPT))
     numbers = {name: np.full(shape, np.nan) for name in ("value", "low", "high")}
     words = {name: np.full(shape, "", dtype=object) for name in ("verdict", "reason")}
     own = float(result.settings["tau"])
-    if counts.heads > 1:
-        counts.scores.update(scores_of_blocks(counts, SWEPT))  # one pass over the pairs for all thresholds
+    if sums.heads > 1:
+        sums.scores.update(scores_of_blocks(sums, SWEPT))  # one pass over the pairs for all thresholds
     for row, claim in enumerate(CLAIMS):
         for column, threshold in enumerate(SWEPT):
             if not claim.thresholds and column:
@@ -41,10 +41,10 @@ def sensitivity(result: Result, *, draws: int = DRAWS, seed: int = 0) -> xr.Data
                 continue
             over_theta = claim.thresholds == "theta"
             tau, theta = (own, threshold) if over_theta else (threshold, None)
-            found = judge(claim, counts, resample, tau, theta)
+            finding = judge(claim, sums, resample, tau, theta)
             for name, table in numbers.items():
-                table[row, column] = getattr(found, name)
-            words["verdict"][row, column], words["reason"][row, column] = found.verdict, found.reason
+                table[row, column] = getattr(finding, name)
+            words["verdict"][row, column], words["reason"][row, column] = finding.verdict, finding.reason
     dims = ("claim", "threshold")
     coords: dict[str, Any] = {
         "claim": [claim.key for claim in CLAIMS],

@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 
 def in_words(
-    claim: Claim, found: Finding, counts: BlockSums, tau: float, share: float | None, floor: Floor | None
+    claim: Claim, finding: Finding, sums: BlockSums, tau: float, share: float | None, floor: Floor | None
 ) -> str:
     """What was found for this claim."""
-    if math.isnan(found.value):
-        return f"It cannot be told: {found.reason}."
-    said = [_measured(claim, found, counts, tau), _judged(claim, found)]
+    if math.isnan(finding.value):
+        return f"It cannot be told: {finding.reason}."
+    sentences = [_measured(claim, finding, sums, tau), _judged(claim, finding)]
     if share is not None:
-        said.append(f"Each taken by itself, {share:.0%} of the texts show it.")
+        sentences.append(f"Each taken by itself, {share:.0%} of the texts show it.")
     if floor is not None:
         words = floor.words
-        said.append(f"{words[0].upper()}{words[1:]}.")
-    return " ".join(said)
+        sentences.append(f"{words[0].upper()}{words[1:]}.")
+    return " ".join(sentences)
 
 
-def _measured(claim: Claim, found: Finding, counts: BlockSums, tau: float) -> str:
-    value, final = found.value, _layers(counts, "final")
+def _measured(claim: Claim, finding: Finding, sums: BlockSums, tau: float) -> str:
+    value, final = finding.value, _layers(sums, "final")
     inside = f"In {final[0].lower()}{final[1:]}"
     if claim.key in ("1a", "1b"):
         whom, name = ("sentence stops", "stop_focus") if claim.key == "1a" else ("closing special tokens", "end_focus")
         return (
             f"{final} give {whom} {value:.2f} times the attention that an even spread would"
-            f"{_by_layer(counts, name, tau)}."
+            f"{_by_layer(sums, name, tau)}."
         )
     if claim.key == "2":
         return (
@@ -50,19 +50,19 @@ def _measured(claim: Claim, found: Finding, counts: BlockSums, tau: float) -> st
         way = "farther apart" if value >= 0 else "closer together"
         return (
             f"Similar tokens lie {way} in the early than in the middle layers, by {abs(value):.1%} of the mean "
-            f"distance of any two{_by_layer(counts, 'distance', tau)}."
+            f"distance of any two{_by_layer(sums, 'distance', tau)}."
         )
     if claim.key == "4":
         return (
             f"{inside} two words of one sentence are {value:.2f} times as likely to be similar as two of different "
-            f"sentences at the same distance{_by_layer(counts, 'sentence_preference', tau)}."
+            f"sentences at the same distance{_by_layer(sums, 'sentence_preference', tau)}."
         )
     if claim.key == "5":
-        number, expected, windows = (each.sum(0) for each in View(counts, "layer", tau).focal())
+        number, expected, windows = (each.sum(0) for each in View(sums, "layer", tau).focal())
         unique, chance = (ratio(each, windows).mean() for each in (number, expected))
         how = f"{value:.2f} more than" if value > 0 else f"{-value:.2f} fewer than"
         return (
-            f"The {counts.heads} heads of a layer have {unique:.1f} different focal tokens, where drawing them by "
+            f"The {sums.heads} heads of a layer have {unique:.1f} different focal tokens, where drawing them by "
             f"frequency alone would give {chance:.1f}: {how} chance."
         )
     if claim.key == "6":
@@ -75,34 +75,34 @@ def _measured(claim: Claim, found: Finding, counts: BlockSums, tau: float) -> st
         return f"Similarity and attention correlate by {1 - value:.2f} over the pairs, which is {value:.2f} short of 1."
     return (
         f"{inside} a sentence stop and another token are {value:.2f} times as likely to be similar as two words at the "
-        f"same distance{_by_layer(counts, 'separator_similarity', tau)}."
+        f"same distance{_by_layer(sums, 'separator_similarity', tau)}."
     )
 
 
-def _by_layer(counts: BlockSums, name: str, tau: float) -> str:
+def _by_layer(sums: BlockSums, name: str, tau: float) -> str:
     """Where a quantity is greatest, and what it is in the last layer: a third of the depth may hide both."""
-    values = QUANTITIES[name].value(View(counts, "layer", tau))
+    values = QUANTITIES[name].value(View(sums, "layer", tau))
     if len(values) < 2 or not np.isfinite(values).all():
         return ""
     most = int(values.argmax())
     last = f"{values[-1]:.2f} in the last"
-    return f" (by layer, {values[most]:.2f} at most, in layer {counts.layers[most]}; {last})"
+    return f" (by layer, {values[most]:.2f} at most, in layer {sums.layers[most]}; {last})"
 
 
-def _judged(claim: Claim, found: Finding) -> str:
-    if found.reason:
-        return f"No verdict: {found.reason}."
+def _judged(claim: Claim, finding: Finding) -> str:
+    if finding.reason:
+        return f"No verdict: {finding.reason}."
     bound = f"{claim.bound:g}"
-    if found.verdict == "holds":
+    if finding.verdict == "holds":
         return f"The whole interval lies beyond {bound}: the claim holds."
-    if found.verdict == "does not hold":
+    if finding.verdict == "does not hold":
         return f"The whole interval lies short of {bound}: the claim does not hold."
-    able = "" if found.can_tell else " These texts are too few or too varied to tell an effect twice as large."
+    able = "" if finding.can_tell else " These texts are too few or too varied to tell an effect twice as large."
     return f"The interval reaches across {bound}: open.{able}"
 
 
-def _layers(counts: BlockSums, third: str) -> str:
-    numbers = [counts.layers[place] for place in counts.third(third)]
+def _layers(sums: BlockSums, third: str) -> str:
+    numbers = [sums.layers[place] for place in sums.third(third)]
     if not numbers:
         return f"The {third} layers"
     return f"The {third} layers ({listed(numbers)})" if len(numbers) > 1 else f"Layer {numbers[0]}"

@@ -26,7 +26,7 @@ class Rows:
     def __init__(self, result: Result, heads: Path, texts: Path) -> None:
         import pyarrow.dataset as ds
 
-        self.result, self.counts = result, result.blocks
+        self.result, self.block_sums = result, result.blocks
         self._rows = ds.dataset(heads)
         self.columns = set(self._rows.schema.names)
         lengths = ds.dataset(texts).to_table(columns=["tokens"]).column("tokens").to_numpy()
@@ -41,7 +41,7 @@ class Rows:
 
         wanted = ds.field("stack") == self.result.name
         if third is not None:
-            layers = [self.counts.layers[place] for place in self.counts.third(third)]
+            layers = [self.block_sums.layers[place] for place in self.block_sums.third(third)]
             wanted = wanted & ds.field("layer").isin(layers)
         table = self._rows.to_table(columns=["text", *names], filter=wanted)
         return table.column("text").to_numpy(), [table.column(n).to_numpy().astype(np.float64) for n in names]
@@ -72,20 +72,20 @@ def shares_of_texts(result: Result, tau: float) -> dict[str, float]:
         return {}
     rows = Rows(result, *paths)
     thirds = {name: bool(result.blocks.third(name)) for name in ("early", "middle", "final")}
-    found: dict[str, Array] = {}
+    statistics: dict[str, Array] = {}
     if thirds["final"]:
-        found["1a"], found["1b"] = rows.mean("final", "stop_focus"), rows.mean("final", "end_focus")
+        statistics["1a"], statistics["1b"] = rows.mean("final", "stop_focus"), rows.mean("final", "end_focus")
         if "stop_expected" in rows.columns:
-            found["8"] = rows.over("final", "stop_share", "stop_expected")
+            statistics["8"] = rows.over("final", "stop_share", "stop_expected")
     if thirds["early"] and thirds["middle"]:
-        found["3"] = (_distance(rows, "early") - _distance(rows, "middle")) / ((rows.counting + 1) / 3)
+        statistics["3"] = (_distance(rows, "early") - _distance(rows, "middle")) / ((rows.counting + 1) / 3)
     if "focal_expected" in rows.columns and result.blocks.heads > 1:
-        found["5"] = _focal(rows)
+        statistics["5"] = _focal(rows)
     if "likeness" in rows.columns and result.name != "cross":
-        found["6"] = rows.mean(None, "mask_contrast")
-        found["7"] = 1 - rows.mean(None, "likeness")
+        statistics["6"] = rows.mean(None, "mask_contrast")
+        statistics["7"] = 1 - rows.mean(None, "likeness")
     shares: dict[str, float] = {}
-    for key, values in found.items():
+    for key, values in statistics.items():
         known = np.isfinite(values)
         if known.any():
             shares[key] = float((values[known] > claim(key).bound).mean())
@@ -102,7 +102,7 @@ def _focal(rows: Rows) -> Array:
     """Different focal tokens of a layer's heads minus those expected, mean over the layers of each text."""
     text, columns = rows.read(None, "layer", "focal_id", "focal_expected")
     layer, token, expected = columns
-    heads, layers = rows.counts.heads, len(rows.counts.layers)
+    heads, layers = rows.block_sums.heads, len(rows.block_sums.layers)
     order = np.lexsort((token, layer, text))
     text, layer, token = text[order], layer[order], token[order]
     first = np.ones(len(text), dtype=bool)

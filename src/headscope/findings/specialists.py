@@ -32,25 +32,25 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
     stands out by less. *noise*: the texts disagree too much to tell. `agree` is the share of groups in which the head
     stands out in the same direction.
     """
-    counts, at = result.blocks, result.tau(tau)
-    if counts.blocks < VERDICT_FROM:
+    sums, at = result.blocks, result.tau(tau)
+    if sums.blocks < VERDICT_FROM:
         raise HeadscopeError(
-            f"there are {counts.blocks} blocks of texts, too few to tell heads from noise",
+            f"there are {sums.blocks} blocks of texts, too few to tell heads from noise",
             f"analyse more texts, or use smaller shards: it takes {VERDICT_FROM}",
         )
-    layer, head = np.meshgrid(counts.layers, np.arange(counts.heads), indexing="ij")
-    resample, frames = Resampling(counts.windows), []
-    for name in scores_of(counts):
-        sums = head_sums(counts, name, at)
+    layer, head = np.meshgrid(sums.layers, np.arange(sums.heads), indexing="ij")
+    resample, frames = Resampling(sums.windows), []
+    for name in scores_of(sums):
+        score_sums = head_sums(sums, name, at)
         quantity = QUANTITIES[name]
-        value = quantity.formula(*(each.sum(0) for each in sums)).reshape(-1)
-        found = resample.jackknife(partial(_distance, quantity), *sums)
-        out, error = found.value, found.error
-        agree = _agreement(quantity, sums, counts.groups, out)
+        value = quantity.formula(*(each.sum(0) for each in score_sums)).reshape(-1)
+        distance = resample.jackknife(partial(_distance, quantity), *score_sums)
+        out, error = distance.value, distance.error
+        agree = _agreement(quantity, score_sums, sums.groups, out)
         if quantity.matched is not None:
-            expected = derived.matched_counts(*quantity.matched(*(each.sum(0) for each in sums)))[1].reshape(-1)
+            expected = derived.matched_counts(*quantity.matched(*(each.sum(0) for each in score_sums)))[1].reshape(-1)
             error = np.where(expected < EXPECTED, np.inf, error)
-        p = _p_values(np.abs(out), error, quantity.smallest, counts.blocks)
+        p = _p_values(np.abs(out), error, quantity.smallest, sums.blocks)
         frames.append(
             pd.DataFrame(
                 {
@@ -61,7 +61,7 @@ def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
                     "out": out,
                     "error": error,
                     "p": adjusted(p),
-                    "what": _labels(out, error, adjusted(p), quantity.smallest, counts.blocks),
+                    "what": _labels(out, error, adjusted(p), quantity.smallest, sums.blocks),
                     "agree": agree,
                 }
             )
@@ -82,14 +82,14 @@ def adjusted(p: Array) -> Array:
     >>> adjusted(np.array([0.01, 0.04, 0.03, np.nan])).round(3).tolist()
     [0.03, 0.04, 0.04, nan]
     """
-    found = np.full_like(p, np.nan)
+    adjusted_p = np.full_like(p, np.nan)
     known = np.flatnonzero(np.isfinite(p))
     if not known.size:
-        return found
+        return adjusted_p
     order = known[np.argsort(p[known])]
     scaled = p[order] * known.size / np.arange(1, known.size + 1)
-    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1)
-    return found
+    adjusted_p[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1)
+    return adjusted_p
 
 
 def _distance(quantity: Quantity, *sums: Array) -> Array:

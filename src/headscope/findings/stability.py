@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 SPLITS = 60
 MOST_GROUPS = 8  # compared two by two
-AT_ONCE = 8  # subsets whose sums are held at a time
+AT_ONCE = 8  # subsets whose sums are kept in memory at a time
 FEW_VALUES = 3  # heads that two sets must share before their order says anything
 
 
-def scores_of(counts: BlockSums) -> list[str]:
+def scores_of(sums: BlockSums) -> list[str]:
     """The scores of heads that a result can give."""
-    return [quantity.name for quantity in shown_in("heads", counts.stored)]
+    return [quantity.name for quantity in shown_in("heads", sums.stored)]
 
 
-def head_sums(counts: BlockSums, name: str, tau: float) -> list[Array]:
+def head_sums(sums: BlockSums, name: str, tau: float) -> list[Array]:
     """What a score of heads is made of, with the blocks first."""
-    view = View(counts, "head", tau)
+    view = View(sums, "head", tau)
     return [np.asarray(each, dtype=np.float64) for each in QUANTITIES[name].sums(view)]
 
 
@@ -46,20 +46,20 @@ def stability(result: Result, *, tau: float | None = None, splits: int = SPLITS,
     95 % of it over random splits. "focal_token" gives the share of heads whose most frequent focal token is the same
     in both halves instead.
     """
-    counts, at = result.blocks, result.tau(tau)
-    if counts.blocks < 2:
+    sums, at = result.blocks, result.tau(tau)
+    if sums.blocks < 2:
         raise HeadscopeError("the texts are in one block and cannot be split", "analyse more texts, or smaller shards")
-    pairs_of_subsets = {size: _splits(counts.blocks, size, splits, seed) for size in _sizes(counts.blocks)}
+    pairs_of_subsets = {size: _splits(sums.blocks, size, splits, seed) for size in _sizes(sums.blocks)}
     rows: list[dict[str, Any]] = []
-    for name in scores_of(counts):
-        sums = head_sums(counts, name, at)
+    for name in scores_of(sums):
+        score_sums = head_sums(sums, name, at)
         for size, subsets in pairs_of_subsets.items():
-            halves = [_score(name, sums, subset).reshape(len(subset), -1) for subset in subsets]
+            halves = [_score(name, score_sums, subset).reshape(len(subset), -1) for subset in subsets]
             agreement = np.array([rank_correlation(a, b) for a, b in zip(*halves, strict=True)])
-            rows.append(_row(name, size, counts, agreement))
+            rows.append(_row(name, size, sums, agreement))
     best = focal_of_subsets(result, [subset for subsets in pairs_of_subsets.values() for subset in subsets])
     for place, size in enumerate(pairs_of_subsets):
-        rows.append(_row("focal_token", size, counts, same_token(*best[2 * place : 2 * place + 2])))
+        rows.append(_row("focal_token", size, sums, same_token(*best[2 * place : 2 * place + 2])))
     return pd.DataFrame(rows)
 
 
@@ -69,14 +69,14 @@ def by_groups(result: Result, *, tau: float | None = None, draws: int = SPLITS, 
     The interval is that of a bootstrap over the blocks of each group; noise in both lowers agreement, so that its
     middle may lie below the agreement of the groups as they are.
     """
-    counts, at = result.blocks, result.tau(tau)
-    texts = dict.fromkeys(counts.groups, 0.0)
-    for name, number in zip(counts.groups, counts.stored["texts"], strict=True):
+    sums, at = result.blocks, result.tau(tau)
+    texts = dict.fromkeys(sums.groups, 0.0)
+    for name, number in zip(sums.groups, sums.stored["texts"], strict=True):
         texts[name] += number
     names = sorted(texts, key=lambda name: -texts[name])[:MOST_GROUPS]
     if len(names) < 2:
         return pd.DataFrame(columns=["score", "group", "other", "agreement", "low", "high"])
-    weights = {name: _group_draws(counts, name, draws, seed) for name in names}
+    weights = {name: _group_draws(sums, name, draws, seed) for name in names}
     rows: list[dict[str, Any]] = []
 
     def add(score: str, a: str, b: str, agreement: Array) -> None:
@@ -84,9 +84,9 @@ def by_groups(result: Result, *, tau: float | None = None, draws: int = SPLITS, 
         low, high = np.quantile(known, [0.025, 0.975]) if known.size else (np.nan, np.nan)
         rows.append({"score": score, "group": a, "other": b, "agreement": agreement[0], "low": low, "high": high})
 
-    for score in scores_of(counts):
-        sums = head_sums(counts, score, at)
-        values = {name: _score(score, sums, own).reshape(len(own), -1) for name, own in weights.items()}
+    for score in scores_of(sums):
+        score_sums = head_sums(sums, score, at)
+        values = {name: _score(score, score_sums, own).reshape(len(own), -1) for name, own in weights.items()}
         for a, b in combinations(names, 2):
             pairs = zip(values[a], values[b], strict=True)
             add(score, a, b, np.array([rank_correlation(x, y) for x, y in pairs]))
@@ -119,13 +119,13 @@ def focal_of_subsets(result: Result, subsets: list[Array]) -> list[NDArray[np.in
     (number, S) weights each to (number, heads) places among the result's tokens; -1 where there is none.
     """
     shards, blocks = result.shards, result.blocks.shards_of
-    found: list[list[NDArray[np.int64]]] = [[] for _ in subsets]
+    tokens_by_layer: list[list[NDArray[np.int64]]] = [[] for _ in subsets]
     for k in range(shards.sizes["layer"]):
         tokens = shards["focal_tokens"].isel(layer=k)
-        counted = np.stack([tokens.isel(shard=list(block)).values.sum(0, dtype=np.float32) for block in blocks])
+        counts = np.stack([tokens.isel(shard=list(block)).values.sum(0, dtype=np.float32) for block in blocks])
         for place, weights in enumerate(subsets):
-            found[place].append(of_weighted_sums(_most, weights.astype(np.float32), [counted], AT_ONCE))
-    return [np.concatenate(parts, axis=1) for parts in found]
+            tokens_by_layer[place].append(of_weighted_sums(_most, weights.astype(np.float32), [counts], AT_ONCE))
+    return [np.concatenate(parts, axis=1) for parts in tokens_by_layer]
 
 
 def same_token(one: NDArray[np.int64], other: NDArray[np.int64]) -> Array:
@@ -163,18 +163,18 @@ def _most(total: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(total.any(-1), total.argmax(-1), -1)
 
 
-def _group_draws(counts: BlockSums, name: str, draws: int, seed: int) -> Array:
+def _group_draws(sums: BlockSums, name: str, draws: int, seed: int) -> Array:
     """The blocks of a group as they are, and so many bootstrap draws of them: (1 + draws, S) weights."""
-    own = np.array([group == name for group in counts.groups])
+    own = np.array([group == name for group in sums.groups])
     number = int(own.sum())
-    weights = np.zeros((1 + draws, counts.blocks))
+    weights = np.zeros((1 + draws, sums.blocks))
     weights[0, own] = 1
     weights[1:, own] = np.random.default_rng([seed, number]).multinomial(number, np.full(number, 1 / number), draws)
     return weights
 
 
-def _row(name: str, size: int, counts: BlockSums, agreement: Array) -> dict[str, Any]:
+def _row(name: str, size: int, sums: BlockSums, agreement: Array) -> dict[str, Any]:
     known = agreement[np.isfinite(agreement)]
     low, middle, high = (*np.quantile(known, [0.025, 0.5, 0.975]),) if known.size else (np.nan,) * 3
-    texts = round(float(counts.stored["texts"].mean()) * size)
+    texts = round(float(sums.stored["texts"].mean()) * size)
     return {"score": name, "texts": texts, "agreement": middle, "low": low, "high": high}

@@ -1,4 +1,4 @@
-"""Findings: every claim of the paper held against a result, with an interval and an honest verdict."""
+"""Findings: every claim of the paper compared with a result, with an interval and an honest verdict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headscope.findings.claims import CLAIMS, Claim, NotHere
+from headscope.findings.claims import CLAIMS, CannotTell, Claim
 from headscope.findings.floor import Floor, check_floors, floor_of
 from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling
 from headscope.findings.sentences import in_words
@@ -58,8 +58,8 @@ class Findings(Sequence[Finding]):
 
     >>> import headscope
     >>> texts = [p["text"] for p in headscope.passages()[:8]]
-    >>> found = headscope.analyze(None, texts, progress=False).findings()
-    >>> found["1b"].verdict
+    >>> findings = headscope.analyze(None, texts, progress=False).findings()
+    >>> findings["1b"].verdict
     'holds'
     """
 
@@ -70,27 +70,27 @@ class Findings(Sequence[Finding]):
     interval: str
     tau: float
     theta: float
-    found: tuple[Finding, ...] = field(repr=False)
+    items: tuple[Finding, ...] = field(repr=False)
     warnings: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict, repr=False)  # settings, model and texts of the run
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            for finding in self.found:
+            for finding in self.items:
                 if finding.key == key:
                     return finding
             raise KeyError(key)
-        return self.found[key]
+        return self.items[key]
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.items)
 
     def __iter__(self) -> Iterator[Finding]:
-        return iter(self.found)
+        return iter(self.items)
 
     def __repr__(self) -> str:
         head = f"{self.model}, {self.stack}, {self.windows:,} windows, τ = {self.tau:g}"
-        rows = [f"{f.key:<3}{f.claim:<46}{f.interval():<24}{f.verdict}" for f in self.found]
+        rows = [f"{f.key:<3}{f.claim:<46}{f.interval():<24}{f.verdict}" for f in self.items]
         return "\n".join([head, *rows])
 
     def table(self) -> pd.DataFrame:
@@ -98,47 +98,49 @@ class Findings(Sequence[Finding]):
         import pandas as pd
 
         columns = "key claim says statistic value low high none bound verdict texts sentence".split()
-        frame = pd.DataFrame([{name: getattr(f, name) for name in columns} for f in self.found])
-        if any(f.floor for f in self.found):
-            frame["floor"] = [f.floor.mean if f.floor else math.nan for f in self.found]
-            frame["learned"] = [f.floor.learned if f.floor else None for f in self.found]
+        frame = pd.DataFrame([{name: getattr(f, name) for name in columns} for f in self.items])
+        if any(f.floor for f in self.items):
+            frame["floor"] = [f.floor.mean if f.floor else math.nan for f in self.items]
+            frame["learned"] = [f.floor.learned if f.floor else None for f in self.items]
         return frame
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: numbers that are not there become None."""
-        told = asdict(self)
-        told["findings"] = told.pop("found")
-        found: dict[str, Any] = plain(told)
-        return found
+        fields = asdict(self)
+        fields["findings"] = fields.pop("items")
+        without_nan: dict[str, Any] = plain(fields)
+        return without_nan
 
 
 def findings(
     result: Result, *, tau: float | None = None, floors: Sequence[Result] = (), draws: int = DRAWS, seed: int = 0
 ) -> Findings:
-    """Hold every claim against a result."""
+    """Compare every claim with a result."""
     from headscope.findings.single_texts import shares_of_texts
 
     check_floors(result, floors)
-    counts, at = result.blocks, result.tau(tau)
-    resample = Resampling(counts.windows, draws=draws, seed=seed)
+    sums, at = result.blocks, result.tau(tau)
+    resample = Resampling(sums.windows, draws=draws, seed=seed)
     shares = shares_of_texts(result, at)
-    found = []
+    items = []
     for claim in CLAIMS:
-        one = judge(claim, counts, resample, at)
-        floor = floor_of(claim, counts, one.low, one.high, [each.blocks for each in floors], at) if floors else None
+        finding = judge(claim, sums, resample, at)
+        floor = (
+            floor_of(claim, sums, finding.low, finding.high, [each.blocks for each in floors], at) if floors else None
+        )
         share = shares.get(claim.key)
-        words = in_words(claim, one, counts, at, share, floor)
-        found.append(replace(one, sentence=words, texts=share, floor=floor))
+        sentence = in_words(claim, finding, sums, at, share, floor)
+        items.append(replace(finding, sentence=sentence, texts=share, floor=floor))
     return Findings(
         model=result.model["name"],
         stack=result.name,
         windows=int(result.dataset["texts"]),
-        blocks=counts.blocks,
+        blocks=sums.blocks,
         interval=f"95 %, {resample.how}",
         tau=at,
         theta=float(result.settings["theta"]),
-        found=tuple(found),
-        warnings=tuple(signs_of_trouble(counts, at)),
+        items=tuple(items),
+        warnings=tuple(signs_of_trouble(sums, at)),
         about={
             "headscope": result.attrs.get("headscope"),
             "settings": result.settings,
@@ -149,26 +151,28 @@ def findings(
     )
 
 
-def judge(claim: Claim, counts: BlockSums, resample: Resampling, tau: float, theta: float | None = None) -> Finding:
+def judge(claim: Claim, sums: BlockSums, resample: Resampling, tau: float, theta: float | None = None) -> Finding:
     """Measure one claim and say whether it holds."""
     nan, reason = math.nan, ""
     value = low = high = error = nan
     try:
-        if claim.of_pairs and not counts.windows.sum():
-            raise NotHere("no window has two tokens to compare")
-        found = claim.measure(counts, resample, tau, theta)
-        value, low, high, error = (float(each) for each in (found.value, found.low, found.high, found.error))
-    except NotHere as answer:
-        reason = str(answer)
-    if not reason and not resample.decides:
-        number = "one block" if counts.blocks == 1 else f"{counts.blocks} blocks"
+        if claim.of_pairs and not sums.windows.sum():
+            raise CannotTell("no window has two tokens to compare")
+        estimate = claim.measure(sums, resample, tau, theta)
+        value, low, high, error = (
+            float(each) for each in (estimate.value, estimate.low, estimate.high, estimate.error)
+        )
+    except CannotTell as why:
+        reason = str(why)
+    if not reason and not resample.enough_blocks:
+        number = "one block" if sums.blocks == 1 else f"{sums.blocks} blocks"
         reason = f"{number} of texts; a verdict takes {VERDICT_FROM}"
     elif not reason and math.isnan(low):
-        asked = len(resample.weights) > 0
-        reason = "too many resamples of the texts have nothing to compare" if asked else "no interval was asked for"
+        resampled = len(resample.weights) > 0
+        reason = "too many resamples of the texts have nothing to compare" if resampled else "no interval was asked for"
     # Ratios vary in proportion to their size, and the effect in question may be far smaller than the one at hand.
     proportional = claim.none == 1.0 and value > 0
-    reach = resample.seen * error
+    reach = resample.errors_to_detect * error
     detectable = claim.bound * math.exp(min(reach / value, 50)) if proportional else claim.bound + reach
     return Finding(
         key=claim.key,

@@ -33,9 +33,9 @@ class Captured:
     outputs: NDArray[np.float32]  # (L, H, Tq, d)
     given: NDArray[np.float64]  # (L, H, Tk): the attention that each key receives from all queries
     even: NDArray[np.float64]  # (L, Tk): what each key would receive if everybody read evenly
-    weights: NDArray[np.float32] | None  # (L, H, Tq, Tk); None where maps are made again when asked for
-    passed: NDArray[np.float64] | None  # (L, H): what was worked out while the maps went by
-    again: Callable[[int], NDArray[np.float32]]  # a layer's maps, (H, Tq, Tk), by running the model once more
+    weights: NDArray[np.float32] | None  # (L, H, Tq, Tk); None where maps are computed again when needed
+    from_maps: NDArray[np.float64] | None  # (L, H): what `on_maps` of `capture` returned as the maps went by
+    rerun: Callable[[int], NDArray[np.float32]]  # a layer's maps, (H, Tq, Tk), by running the model once more
 
     @property
     def heads(self) -> int:
@@ -44,7 +44,7 @@ class Captured:
 
     def maps(self, k: int) -> NDArray[np.float32]:
         """The attention maps of the k-th kept layer: (H, Tq, Tk)."""
-        return self.again(self.layers[k]) if self.weights is None else self.weights[k]
+        return self.rerun(self.layers[k]) if self.weights is None else self.weights[k]
 
 
 def prepare(
@@ -99,13 +99,13 @@ def capture(
     *,
     layers: Collection[int] | None = None,
     maps: bool = True,
-    passing: Callable[[Window, NDArray[np.float32], NDArray[np.float32]], NDArray[np.float64]] | None = None,
+    on_maps: Callable[[Window, NDArray[np.float32], NDArray[np.float32]], NDArray[np.float64]] | None = None,
 ) -> Captured:
     """Run the window and keep outputs and attention of one stack's layers.
 
-    Without `maps` only what each key received is kept of the attention, which grows with T, not with T². `passing` is
-    shown the window, each layer's outputs and its maps as they go by; what it makes of them, a number per head, is
-    kept as `passed`.
+    Without `maps` only what each key received is kept of the attention, which grows with T, not with T². `on_maps` is
+    called with the window, each layer's outputs and its maps as they go by; what it returns, a number per head, is
+    kept as `from_maps`.
     """
     shape = model.stacks[stack]
     if layers is not None and (
@@ -123,7 +123,7 @@ def capture(
     outputs = np.empty((len(kept), shape.heads, size, shape.width), dtype=np.float32)
     weights = np.empty((len(kept), shape.heads, size, size), dtype=np.float32) if maps else None
     given, even = np.empty((len(kept), shape.heads, size)), np.empty((len(kept), size))
-    passed = None if passing is None else np.empty((len(kept), shape.heads))
+    from_maps = None if on_maps is None else np.empty((len(kept), shape.heads))
     filled: set[int] = set()
 
     def keep(heads: LayerHeads) -> None:
@@ -137,8 +137,8 @@ def capture(
         given[k] = read_by.double().sum(1).numpy()
         if weights is not None:
             weights[k] = read_by.numpy()
-        if passed is not None and passing is not None:
-            passed[k] = passing(queries, outputs[k], read_by.numpy())
+        if from_maps is not None and on_maps is not None:
+            from_maps[k] = on_maps(queries, outputs[k], read_by.numpy())
         readable = None if heads.readable is None else heads.readable.cpu()
         while readable is not None and readable.ndim > 2:  # one window; heads share what may be read
             readable = readable[0]
@@ -154,12 +154,12 @@ def capture(
     if not np.isfinite(outputs).all() or not np.isfinite(given).all():
         raise HeadscopeError(f"{model.name!r} gives NaN or infinite outputs for this text", 'load it in "float32"')
 
-    def again(layer: int) -> NDArray[np.float32]:
-        found = capture(model, stack, read, layers=[layer]).weights
-        assert found is not None
-        return np.asarray(found[0])
+    def rerun(layer: int) -> NDArray[np.float32]:
+        maps_again = capture(model, stack, read, layers=[layer]).weights
+        assert maps_again is not None
+        return np.asarray(maps_again[0])
 
-    return Captured(stack, kept, queries, keys, outputs, given, even, weights, passed, again)
+    return Captured(stack, kept, queries, keys, outputs, given, even, weights, from_maps, rerun)
 
 
 def _check_memory(layers: int, heads: int, size: int) -> None:

@@ -33,7 +33,7 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
     if count < FEW_PAIRS:
         return [f"The text is too short to say anything of its heads: {count} token{'s' * (count != 1)} to compare."]
     layers, heads = inspection.layer_summary(tau), list(word_pairs(inspection, tau))
-    found = [
+    sentences = [
         _separators(layers),
         _distance(layers),
         _sentence(heads),
@@ -41,7 +41,7 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
         _common_token(inspection.summary(tau)),
         _different_focal(layers),
     ]
-    return [sentence for sentence in found if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +173,10 @@ def _different_focal(layers: pd.DataFrame) -> str:
     )
 
 
-def telling_head(seen: Inspection, layer: int | None = None) -> tuple[int, int]:
+def telling_head(inspection: Inspection, layer: int | None = None) -> tuple[int, int]:
     """The head of a layer, the last one unless named, that gathers most of its pairs round one token."""
-    heads = seen.summary()
+    heads = inspection.summary()
     own = heads[heads.layer == (heads.layer.max() if layer is None else layer)]
-    told = own[own.high_pairs >= FEW_PAIRS]
-    order = (told if len(told) else own).sort_values("focal_share", ascending=False, kind="stable")
+    enough = own[own.high_pairs >= FEW_PAIRS]
+    order = (enough if len(enough) else own).sort_values("focal_share", ascending=False, kind="stable")
     return int(order.layer.iloc[0]), int(order["head"].iloc[0])

@@ -35,8 +35,8 @@ class Inspection(InspectionShortcuts):
     def __init__(self, model: str, choices: Choices, captured: Captured) -> None:
         self.model, self.choices, self.captured = model, choices, captured
         self._tables: dict[tuple[str, float], pd.DataFrame] = {}  # summaries by kind and τ
-        self._held: tuple[int, LayerPairs] | None = None  # the layer looked at last: one at a time is enough
-        self._map: tuple[int, Array] | None = None  # and its maps, where they were not kept
+        self._last_pairs: tuple[int, LayerPairs] | None = None  # the layer looked at last: one at a time is enough
+        self._last_maps: tuple[int, Array] | None = None  # and its maps, where they were not kept
 
     def __repr__(self) -> str:
         size = f"{len(self.captured.layers)} layers × {self.captured.heads} heads"
@@ -134,9 +134,9 @@ class Inspection(InspectionShortcuts):
         k, h = self.check_head(layer, head)
         if self.captured.weights is not None:
             return np.asarray(self.captured.weights[k, h])
-        if self._map is None or self._map[0] != k:
-            self._map = (k, self.captured.maps(k))
-        return np.asarray(self._map[1][h])
+        if self._last_maps is None or self._last_maps[0] != k:
+            self._last_maps = (k, self.captured.maps(k))
+        return np.asarray(self._last_maps[1][h])
 
     def similarity_matrix(self, layer: int, head: int) -> Array:
         """S of one head, (i, j), its diagonal zero: for windows too long for those of all heads at once."""
@@ -210,12 +210,12 @@ class Inspection(InspectionShortcuts):
 
     def layer_pairs(self, k: int) -> LayerPairs:
         """S, level and bin of every pair of the k-th kept layer."""
-        if self._held is not None and self._held[0] == k:
-            return self._held[1]
+        if self._last_pairs is not None and self._last_pairs[0] == k:
+            return self._last_pairs[1]
         value = torch.stack([self._matrix(k, h)[self.places] for h in range(self.captured.heads)])  # (H, P)
         level, flat = similarity_.levels(value, self.choices.scale)
         pairs = LayerPairs(value, level, similarity_.bins(level), flat)
-        self._held = (k, pairs)
+        self._last_pairs = (k, pairs)
         return pairs
 
     def check_head(self, layer: int, head: int) -> tuple[int, int]:
@@ -230,11 +230,11 @@ class Inspection(InspectionShortcuts):
         """The pairs whose level is at least τ, strongest first, with how their tokens are related."""
         k, h = self.check_head(layer, head)
         pairs = self.layer_pairs(k)
-        found = np.flatnonzero((pairs.bin[h] >= first_high_bin(tau)).numpy())
-        found = found[np.argsort(-pairs.value[h].numpy()[found], kind="stable")]
-        i, j = (place.numpy()[found] for place in self.places)
+        order = np.flatnonzero((pairs.bin[h] >= first_high_bin(tau)).numpy())
+        order = order[np.argsort(-pairs.value[h].numpy()[order], kind="stable")]
+        i, j = (place.numpy()[order] for place in self.places)
         labels = np.array(self.labels, dtype=object)
-        names = np.array(relations_.RELATIONS, dtype=object)[self.relations.numpy()[found]]
+        names = np.array(relations_.RELATIONS, dtype=object)[self.relations.numpy()[order]]
         columns = (
             i,
             j,
@@ -242,8 +242,8 @@ class Inspection(InspectionShortcuts):
             labels[j],
             j - i,
             names,
-            pairs.value[h].numpy()[found],
-            pairs.level[h].numpy()[found],
+            pairs.value[h].numpy()[order],
+            pairs.level[h].numpy()[order],
         )
         return pd.DataFrame(dict(zip(PAIR_COLUMNS, columns, strict=True)))
 
@@ -257,14 +257,14 @@ class Inspection(InspectionShortcuts):
         high = self.layer_pairs(k).bin >= first_high_bin(tau)  # (H, P)
         numbers, shares = focal_.focal(high, *self.places, self.same)
         counts = high.sum(1)
-        found: list[FocalToken | None] = []
+        tokens: list[FocalToken | None] = []
         for number, share, count in zip(numbers.tolist(), shares.tolist(), counts.tolist(), strict=True):
             if number < 0:
-                found.append(None)
+                tokens.append(None)
                 continue
             own = int(np.argmax(self.same.numpy() == number))
-            found.append(FocalToken(self.same_labels[number], int(self.window.ids[own]), share, count))
-        return found
+            tokens.append(FocalToken(self.same_labels[number], int(self.window.ids[own]), share, count))
+        return tokens
 
     # ------------------------------------------------------------------ attention
 

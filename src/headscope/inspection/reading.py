@@ -37,8 +37,8 @@ def inspect(
         model, text, pair, stack=stack, start=start, length=choices.window, language=choices.language
     )
     crossing = name == "cross"  # A and S are over different tokens
-    passing = None if maps or crossing else partial(likeness_in_passing, choices)
-    return Inspection(model.name, choices, capture(model, name, window, layers=layers, maps=maps, passing=passing))
+    on_maps = None if maps or crossing else partial(likeness_in_passing, choices)
+    return Inspection(model.name, choices, capture(model, name, window, layers=layers, maps=maps, on_maps=on_maps))
 
 
 def likeness_in_passing(

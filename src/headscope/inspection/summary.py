@@ -137,8 +137,8 @@ def likeness(inspection: Inspection, k: int) -> Array:
     captured, pairs = inspection.captured, inspection.layer_pairs(k)
     if captured.stack == "cross":  # A and S are over different tokens
         return np.full(captured.heads, np.nan)
-    if captured.passed is not None:
-        return np.where(pairs.flat.numpy(), np.nan, captured.passed[k])
+    if captured.from_maps is not None:
+        return np.where(pairs.flat.numpy(), np.nan, captured.from_maps[k])
     return likeness_to(pairs.value, captured.maps(k), inspection.places).masked_fill(pairs.flat, torch.nan).numpy()
 
 

@@ -49,7 +49,7 @@ def roles(result: Result, tau: float | None = None) -> list[Role]:
         table = result.specialists(tau=tau)
     except HeadscopeError:  # too few texts to tell any head from noise
         return []
-    found = []
+    roles_shown = []
     for role, score, shown_by in ROLES:
         own = table[(table["score"] == score) & (table["what"] == SPECIALIST) & (table["out"] > 0)]
         for _, best in own.sort_values("out", ascending=False).iterrows():
@@ -57,9 +57,9 @@ def roles(result: Result, tau: float | None = None) -> list[Role]:
             shown = result.examples(layer, head, shown_by, TEXTS)
             if len(shown):
                 texts = [_text(dict(row), shown_by) for _, row in shown.iterrows()]
-                found.append(Role(role, layer, head, score, shown_by, float(best["value"]), texts))
+                roles_shown.append(Role(role, layer, head, score, shown_by, float(best["value"]), texts))
                 break
-    return found
+    return roles_shown
 
 
 def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:
     }
 
 
-def one_head(result: Result, found: list[Role], model: Model) -> Picture:
+def one_head(result: Result, roles: list[Role], model: Model) -> Picture:
     """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
-    if not found:
+    if not roles:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
-    role = found[0]
+    role = roles[0]
     texts = result.examples(role.layer, role.head, role.shown_by, LOOKED_AT)
     text = min(texts["text"], key=len)
-    seen = model.inspect(text, stack=result.name, **result.inspect_options)
-    return seen.plot_head(role.layer, role.head, theta=result.settings["theta"])
+    inspection = model.inspect(text, stack=result.name, **result.inspect_options)
+    return inspection.plot_head(role.layer, role.head, theta=result.settings["theta"])

@@ -75,9 +75,9 @@ def reproduce(
         network = load(model, **how, random_weights=seed)
         untrained.append(analyze(network, corpus.first(floor_texts), out=folder / f"floor-{seed}", **others))
     say("comparing the claims with the numbers")
-    found = result.findings(floors=untrained)
-    write_json(folder / "findings.json", found)
-    drawn = draw_all(result, findings=found, model=trained, tell=lambda title: say(f"drawing: {title}"))
+    findings = result.findings(floors=untrained)
+    write_json(folder / "findings.json", findings)
+    drawn = draw_all(result, findings=findings, model=trained, tell=lambda title: say(f"drawing: {title}"))
     saved = [
         each.picture.save(folder / "figures" / f"{each.entry.name}.{kind}")
         for each in drawn
@@ -85,8 +85,8 @@ def reproduce(
         for kind in formats
     ]
     say("writing the report")
-    report = write_report(result, folder / "report.html", findings=found, floors=untrained, figures=drawn)
-    return Reproduction(result, tuple(untrained), found, tuple(saved), report)
+    report = write_report(result, folder / "report.html", findings=findings, floors=untrained, figures=drawn)
+    return Reproduction(result, tuple(untrained), findings, tuple(saved), report)
 
 
 def write_json(file: Path, findings: Findings) -> None:

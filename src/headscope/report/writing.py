@@ -61,8 +61,12 @@ def write_report(
     import jinja2
 
     target = make_folder_for(out)
-    found = findings or result.findings(floors=floors)
-    drawn = figures if figures is not None else draw_all(result, findings=found, model=model, tau=found.tau, tell=tell)
+    findings = findings or result.findings(floors=floors)
+    drawn = (
+        figures
+        if figures is not None
+        else draw_all(result, findings=findings, model=model, tau=findings.tau, tell=tell)
+    )
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("headscope.report", "."),
         autoescape=True,
@@ -73,9 +77,9 @@ def write_report(
     page = environment.get_template(TEMPLATE).render(
         result=result,
         model=in_a_line(result.model["name"]),
-        findings=found,
+        findings=findings,
         figures=[_shown(each) for each in drawn],
-        roles=roles(result, found.tau),
+        roles=roles(result, findings.tau),
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
@@ -142,16 +146,16 @@ def _shown(drawn: Drawn) -> dict[str, Any]:
     entry, shown = drawn.entry, {"entry": drawn.entry, "problem": drawn.problem, "source": "", "caption": ""}
     if drawn.picture is None:
         return shown
-    held = io.BytesIO()
-    drawn.picture.write(held, "svg", outlines=True)
-    data = base64.b64encode(held.getvalue()).decode()
+    buffer = io.BytesIO()
+    drawn.picture.write(buffer, "svg", outlines=True)
+    data = base64.b64encode(buffer.getvalue()).decode()
     caption = f"{entry.title}. {drawn.picture.caption}"
     return shown | {"source": f"data:image/svg+xml;base64,{data}", "caption": caption}
 
 
 def about_texts(result: Result) -> dict[str, Any]:
     """How many texts, how long, in which groups, and what was left out."""
-    data, told = result.dataset, result.texts
+    data, texts = result.dataset, result.texts
     windows = int(data["texts"])
     shards = result.shards
     counted = {
@@ -160,16 +164,16 @@ def about_texts(result: Result) -> dict[str, Any]:
     }
     flat = data["flat"].values
     return {
-        "name": in_a_line(str(told["name"])),
-        "texts": int(told["texts"]),
+        "name": in_a_line(str(texts["name"])),
+        "texts": int(texts["texts"]),
         "windows": windows,
         "tokens": float(data["tokens"].sum()) / max(windows, 1),
         "categories": {str(c): int(n) for c, n in zip(data["category"].values, data["tokens"].values, strict=True)},
         "groups": {in_a_line(name): number for name, number in counted.items()} if any(counted) else {},
         "shards": shards.sizes["shard"],
-        "bad": int(told["bad"]),
-        "first_bad": [in_a_line(brief(ValueError(str(each)))) for each in told.get("first_bad", [])],
-        "refused": int(told["refused"]),
+        "bad": int(texts["bad"]),
+        "first_bad": [in_a_line(brief(ValueError(str(each)))) for each in texts.get("first_bad", [])],
+        "refused": int(texts["refused"]),
         "unsplit": int(data["unsplit"]),
         "pairless": int(data["pairless"]),
         "flat": int(flat.sum()),

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from headscope.view.desk import Desk
 
 
-def show_inspection(seen: Inspection, layer: int | None, head: int | None, tau: float) -> Any:
+def show_inspection(inspection: Inspection, layer: int | None, head: int | None, tau: float) -> Any:
     """An inspection as a notebook's widget."""
     from headscope.choices import first_high_bin
 
-    desk = _with(seen, layer, head)
+    desk = _with(inspection, layer, head)
     desk.state["tau"] = first_high_bin(tau) - 1
     return _viewer(desk)
 
 
-def save_inspection(seen: Inspection, out: str | Path, layer: int | None, head: int | None) -> Path:
+def save_inspection(inspection: Inspection, out: str | Path, layer: int | None, head: int | None) -> Path:
     """An inspection as one HTML file."""
     from headscope.view.single import write_html
 
-    return write_html(_with(seen, layer, head), out)
+    return write_html(_with(inspection, layer, head), out)
 
 
 def show_result(result: Result, floors: Sequence[Result]) -> Any:
@@ -38,24 +38,24 @@ def show_result(result: Result, floors: Sequence[Result]) -> Any:
     return _viewer(Desk(run_data=RunData(result, list(floors))))
 
 
-def _with(seen: Inspection, layer: int | None, head: int | None) -> Desk:
+def _with(inspection: Inspection, layer: int | None, head: int | None) -> Desk:
     from headscope.view.desk import Desk
 
     desk = Desk()
-    desk.add(seen)
-    desk.state |= first_look(seen, layer, head)
+    desk.add(inspection)
+    desk.state |= first_look(inspection, layer, head)
     return desk
 
 
-def first_look(seen: Inspection, layer: int | None, head: int | None) -> dict[str, Any]:
+def first_look(inspection: Inspection, layer: int | None, head: int | None) -> dict[str, Any]:
     """Where the view begins: at the head that is named, or at one that gathers round a token."""
     from headscope.inspection.highlights import telling_head
 
     if layer is not None or head is not None:
-        seen.check_head(seen.captured.layers[-1] if layer is None else layer, head or 0)
+        inspection.check_head(inspection.captured.layers[-1] if layer is None else layer, head or 0)
     if layer is None or head is None:
-        layer, found = telling_head(seen, layer)
-        head = found if head is None else head
+        layer, telling = telling_head(inspection, layer)
+        head = telling if head is None else head
     return {"layer": layer, "head": head}
 
 

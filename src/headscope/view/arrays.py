@@ -35,23 +35,23 @@ def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
     return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
-def header(seen: Inspection) -> dict[str, Any]:
+def header(inspection: Inspection) -> dict[str, Any]:
     """Everything about a text that is the same for all heads, small enough for JSON."""
-    window = seen.window
-    keys = None if seen.captured.keys is window else _tokens(seen.captured.keys)
+    window = inspection.window
+    keys = None if inspection.captured.keys is window else _tokens(inspection.captured.keys)
     return {
-        "model": seen.model,
-        "stack": seen.stack,
-        "shown": seen.shown,
-        "layers": list(seen.captured.layers),
-        "heads": seen.captured.heads,
-        "options": seen.settings(),
+        "model": inspection.model,
+        "stack": inspection.stack,
+        "shown": inspection.shown,
+        "layers": list(inspection.captured.layers),
+        "heads": inspection.captured.heads,
+        "options": inspection.settings(),
         "texts": list(window.texts),
         "first": window.first,
         "total": window.total,
-        "tokens": _tokens(window) | {"counting": seen.counting.tolist(), "same": seen.same.tolist()},
+        "tokens": _tokens(window) | {"counting": inspection.counting.tolist(), "same": inspection.same.tolist()},
         "keys": keys,
-        "same_labels": seen.same_labels,
+        "same_labels": inspection.same_labels,
         "scores": [
             {
                 "name": each.name,
@@ -62,7 +62,7 @@ def header(seen: Inspection) -> dict[str, Any]:
             for each in shown_in("text")
         ],
         "relations": list(RELATIONS),
-        "maps_kept": seen.captured.weights is not None,
+        "maps_kept": inspection.captured.weights is not None,
     }
 
 
@@ -79,75 +79,75 @@ def _tokens(window: Window) -> dict[str, Any]:
     }
 
 
-def pairs(seen: Inspection) -> bytes:
+def pairs(inspection: Inspection) -> bytes:
     """The relation of every pair i < j of tokens that count, row by row: (P,)."""
-    return pack({"relation": seen.relations.numpy().astype(np.uint8)})
+    return pack({"relation": inspection.relations.numpy().astype(np.uint8)})
 
 
-def layer(seen: Inspection, number: int) -> bytes:
+def layer(inspection: Inspection, number: int) -> bytes:
     """A layer's row of the atlas: a thumbnail of each head, and its scores at every τ."""
-    k, _ = seen.check_head(number, 0)
-    found = by_threshold(seen, k)
+    k, _ = inspection.check_head(number, 0)
+    columns = by_threshold(inspection, k)
     return pack(
         {
-            "thumbs": thumbnails(seen, k),  # (H, n, n)
-            "scores": np.stack([found[each.name].astype(np.float64) for each in shown_in("text")]),  # (scores, 19, H)
-            "focal": found["focal"].astype(np.int32),  # (19, H)
+            "thumbs": thumbnails(inspection, k),  # (H, n, n)
+            "scores": np.stack([columns[each.name].astype(np.float64) for each in shown_in("text")]),  # (scores, 19, H)
+            "focal": columns["focal"].astype(np.int32),  # (19, H)
         }
     )
 
 
-def thumbnails(seen: Inspection, k: int) -> NDArray[np.uint8]:
+def thumbnails(inspection: Inspection, k: int) -> NDArray[np.uint8]:
     """The levels of each head's pairs, the largest of every small square of the matrix: (H, n, n).
 
     0 stands for no pair, 1 for a level of zero or less, 255 for the largest.
     """
-    level = seen.layer_pairs(k).level.numpy()  # (H, P)
-    first, second = (places.numpy() for places in seen.places)
+    level = inspection.layer_pairs(k).level.numpy()  # (H, P)
+    first, second = (places.numpy() for places in inspection.places)
     begin = int(first[0]) if len(first) else 0
     size = int(second[-1]) - begin + 1 if len(second) else 1
     side = min(size, THUMB)
     cuts = np.arange(side) * size // side  # where each small square begins
-    found = np.zeros((len(level), side, side), np.uint8)
+    thumbs = np.zeros((len(level), side, side), np.uint8)
     for h, row in enumerate(level):
         full = np.zeros((size, size), np.uint8)
         shade = np.where(np.isnan(row), 0, 1 + np.round(254 * np.clip(row, 0, 1)))
         full[first - begin, second - begin] = full[second - begin, first - begin] = shade
-        found[h] = np.maximum.reduceat(np.maximum.reduceat(full, cuts, axis=0), cuts, axis=1)
-    return found
+        thumbs[h] = np.maximum.reduceat(np.maximum.reduceat(full, cuts, axis=0), cuts, axis=1)
+    return thumbs
 
 
-def head(seen: Inspection, number: int, h: int) -> bytes:
+def head(inspection: Inspection, number: int, h: int) -> bytes:
     """One head: S of every two tokens i < j row by row, bins of the pairs, norms, attention received.
 
     Levels are S over the largest S of a pair, which the page divides itself; ranks it is given.
     """
-    k, _ = seen.check_head(number, h)
-    matrix = seen.similarity_matrix(number, h)  # (T, T)
+    k, _ = inspection.check_head(number, h)
+    matrix = inspection.similarity_matrix(number, h)  # (T, T)
     upper = np.triu_indices(len(matrix), 1)
-    level, bins, flat = _levels(seen, k, h, matrix)
+    level, bins, flat = _levels(inspection, k, h, matrix)
     arrays = {
         "similarity": matrix[upper],
         "bin": bins.astype(np.uint8),
-        "norms": np.linalg.norm(seen.captured.outputs[k, h], axis=-1),
-        "received": seen.received(number, h).values,
-        "received_text": seen.received(number, h, text_only=True).values,
+        "norms": np.linalg.norm(inspection.captured.outputs[k, h], axis=-1),
+        "received": inspection.received(number, h).values,
+        "received_text": inspection.received(number, h, text_only=True).values,
         "flat": np.array([flat], np.uint8),
     }
-    if seen.choices.scale == "rank":
+    if inspection.choices.scale == "rank":
         arrays["level"] = level
     return pack(arrays)
 
 
-def _levels(seen: Inspection, k: int, h: int, matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool]:
+def _levels(inspection: Inspection, k: int, h: int, matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool]:
     """Level and bin of one head's pairs, and whether it is flat; of a long window without those of the whole layer."""
     if len(matrix) <= ALL_AT_ONCE:
-        layer_ = seen.layer_pairs(k)
+        layer_ = inspection.layer_pairs(k)
         return layer_.level[h].numpy(), layer_.bin[h].numpy(), bool(layer_.flat[h])
-    level, flat = levels(torch.from_numpy(matrix)[seen.places][None], seen.choices.scale)
+    level, flat = levels(torch.from_numpy(matrix)[inspection.places][None], inspection.choices.scale)
     return level[0].numpy(), bins_of(level)[0].numpy(), bool(flat[0])
 
 
-def attention(seen: Inspection, number: int, h: int) -> bytes:
+def attention(inspection: Inspection, number: int, h: int) -> bytes:
     """One head's attention map, (Tq, Tk)."""
-    return pack({"attention": seen.attention_map(number, h)})
+    return pack({"attention": inspection.attention_map(number, h)})

@@ -82,20 +82,20 @@ class Desk:
 
     def inspect(self, text: str, **options: Any) -> dict[str, Any]:
         """Read a text and keep it; returns what the page shows first."""
-        asked = {**self.defaults, **{name: value for name, value in options.items() if value is not None}}
+        chosen = {**self.defaults, **{name: value for name, value in options.items() if value is not None}}
         with self._running:  # the tap is of one text at a time, and so is the processor
             model = self.model
-            asked["window"] = asked.get("window") or model.default_window
-            name = text_id(text, asked)
+            chosen["window"] = chosen.get("window") or model.default_window
+            name = text_id(text, chosen)
             if name not in self._texts:
-                maps = asked["window"] <= arrays.ALL_AT_ONCE
-                self._keep(name, Seen(model.inspect(text, maps=maps, **asked)))
+                maps = chosen["window"] <= arrays.ALL_AT_ONCE
+                self._keep(name, Seen(model.inspect(text, maps=maps, **chosen)))
         return self.text(name)
 
-    def add(self, seen: Inspection) -> str:
+    def add(self, inspection: Inspection) -> str:
         """Keep a text that was inspected already; returns its name."""
-        name = text_id("\x00".join(seen.window.texts), seen.choices.of_text | {"shown": seen.shown})
-        self._keep(name, Seen(seen))
+        name = text_id("\x00".join(inspection.window.texts), inspection.choices.of_text | {"shown": inspection.shown})
+        self._keep(name, Seen(inspection))
         return name
 
     def texts(self) -> list[Inspection]:
@@ -128,7 +128,7 @@ class Desk:
     def about(self) -> dict[str, Any]:
         """What there is to look at, and what can be asked."""
         model = self._model
-        told: dict[str, Any] = {
+        answer: dict[str, Any] = {
             "version": __version__,
             "can_inspect": self.can_inspect,
             "texts": list(self._texts),
@@ -143,13 +143,13 @@ class Desk:
             "state": self.state,
         }
         if model is not None:
-            told["model"] = {
+            answer["model"] = {
                 "name": in_a_line(model.name),
                 "stacks": list(model.stacks),
                 "window": model.default_window,
                 "longest": min(model.max_length, 1_000_000),
             }
-        return told
+        return answer
 
     def text(self, name: str) -> dict[str, Any]:
         """A text's tokens and everything else that is the same for all heads."""
@@ -173,8 +173,8 @@ class Desk:
 
     def save_text(self, name: str, file: Path) -> Path:
         """Write a text's whole inspection as netCDF, through a copy: matrices of all heads are not kept here."""
-        seen = self._seen(name).inspection
-        return Inspection(seen.model, seen.choices, seen.captured).save(file)
+        inspection = self._seen(name).inspection
+        return Inspection(inspection.model, inspection.choices, inspection.captured).save(file)
 
     @property
     def run(self) -> RunData:
@@ -190,9 +190,9 @@ class Desk:
         False
         """
         for pattern, reply in _ROUTES:
-            found = re.fullmatch(pattern, path)
-            if found:
-                return reply(self, *(int(each) if each.isdecimal() else each for each in found.groups()))
+            matched = re.fullmatch(pattern, path)
+            if matched:
+                return reply(self, *(int(each) if each.isdecimal() else each for each in matched.groups()))
         raise Gone(f"there is nothing at {path[:80]!r}", "ask for one of the page's own paths")
 
     def paths(self) -> Iterator[str]:
@@ -230,8 +230,8 @@ def text_id(text: str, options: dict[str, Any]) -> str:
     >>> text_id("A cat.", {"window": 128})[:5]
     'td6d9'
     """
-    told = json.dumps([text, sorted((k, v) for k, v in options.items() if v is not None)], ensure_ascii=False)
-    return "t" + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+    written = json.dumps([text, sorted((k, v) for k, v in options.items() if v is not None)], ensure_ascii=False)
+    return "t" + hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 _TEXT, _NUMBER = r"texts/(t[0-9a-f]{20})", r"(\d{1,4})"

@@ -64,12 +64,12 @@ class Guard:
             return
         if scope["type"] != "http":  # no WebSockets here
             return
-        begun = False
+        started = False
 
         async def answer(message: Message) -> None:
-            nonlocal begun
+            nonlocal started
             if message["type"] == "http.response.start":
-                begun = True
+                started = True
                 own = dict(safe_headers())
                 kept = [(k, v) for k, v in message.get("headers", []) if k.lower() not in own]
                 message = {**message, "headers": [*kept, *own.items()]}
@@ -83,7 +83,7 @@ class Guard:
         except Refused as refused:
             await _refuse(answer, refused)
         except TimeoutError:
-            if not begun:  # else the connection is closed, and the client sees an answer cut short
+            if not started:  # else the connection is closed, and the client sees an answer cut short
                 await _refuse(answer, Refused(503, "the answer took too long; ask for less, or later"))
 
     def _check(self, scope: Scope) -> None:

@@ -89,12 +89,14 @@ def single_page(answers: Iterable[tuple[str, Answer]], title: str) -> str:
 
     Answers are compressed and kept by path, so that each is unpacked only when it is looked at.
     """
-    held = []
+    scripts = []
     for path, answer in answers:
         raw = answer if isinstance(answer, bytes) else json.dumps(answer, ensure_ascii=False).encode()
         kind = "b" if isinstance(answer, bytes) else "j"
         packed = base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode()
-        held.append(f'<script type="application/octet-stream" data-path="{path}" data-kind="{kind}">{packed}</script>')
+        scripts.append(
+            f'<script type="application/octet-stream" data-path="{path}" data-kind="{kind}">{packed}</script>'
+        )
     script = module()
     if "</script" in script.lower():
         raise ValueError("the module holds the end of a script, which would cut it short")
@@ -107,5 +109,5 @@ def single_page(answers: Iterable[tuple[str, Answer]], title: str) -> str:
         policy=f'\n<meta http-equiv="Content-Security-Policy" content="{policy}">',
         title=html.escape(title),
         data=' data-single="1"',
-        script="\n".join([*held, f'<script type="module">{script}</script>']),
+        script="\n".join([*scripts, f'<script type="module">{script}</script>']),
     )

@@ -66,10 +66,10 @@ class RunData:
             return self._about()
 
     def _about(self) -> dict[str, Any]:
-        result, found = self.result, self.findings
-        counts, swept = result.blocks, result.sensitivity()
+        result, findings = self.result, self.findings
+        sums, swept = result.blocks, result.sensitivity()
         claims = []
-        for row, (claim, finding) in enumerate(zip(CLAIMS, found, strict=True)):
+        for row, (claim, finding) in enumerate(zip(CLAIMS, findings, strict=True)):
             claims.append(
                 {
                     "key": claim.key,
@@ -92,18 +92,18 @@ class RunData:
             "stack": result.name,
             "texts": in_a_line(str(result.texts["name"])),
             "windows": int(result.dataset["texts"]),
-            "blocks": counts.blocks,
+            "blocks": sums.blocks,
             "groups": [in_a_line(group) for group in result.groups if group],
-            "layers": list(counts.layers),
-            "heads": counts.heads,
-            "tau": found.tau,
-            "theta": found.theta,
-            "interval": found.interval,
-            "head_interval": f"95 %, jackknife over {counts.blocks} blocks",
-            "warnings": [in_a_line(warning) for warning in found.warnings],
+            "layers": list(sums.layers),
+            "heads": sums.heads,
+            "tau": findings.tau,
+            "theta": findings.theta,
+            "interval": findings.interval,
+            "head_interval": f"95 %, jackknife over {sums.blocks} blocks",
+            "warnings": [in_a_line(warning) for warning in findings.warnings],
             "thresholds": list(SWEPT),
             "claims": claims,
-            "scores": [_described(quantity) for quantity in shown_in("heads", counts.stored)],
+            "scores": [_described(quantity) for quantity in shown_in("heads", sums.stored)],
             "rows": self.has_rows,
             "options": result.inspect_options,
         }
@@ -144,13 +144,13 @@ class RunData:
         return max(1, -(-self._longest // CURVE))
 
     def _atlas(self, tau: float) -> bytes:
-        counts = self.result.blocks
+        sums = self.result.blocks
         arrays: dict[str, list[Array]] = {"value": [], "low": [], "high": []}
-        for quantity in shown_in("heads", counts.stored):
-            found = self.resample.jackknife(quantity.formula, *head_sums(counts, quantity.name, tau))
+        for quantity in shown_in("heads", sums.stored):
+            estimate = self.resample.jackknife(quantity.formula, *head_sums(sums, quantity.name, tau))
             ratios = quantity.is_ratio  # cannot be below nothing
             for key, values in arrays.items():
-                each = getattr(found, key)
+                each = getattr(estimate, key)
                 values.append(np.maximum(each, 0) if ratios and key == "low" else each)
         return pack({key: np.stack(values) for key, values in arrays.items()})
 
@@ -163,17 +163,17 @@ class RunData:
         def shares(counted: Array) -> Array:
             return ratio(counted, counted.sum(-1, keepdims=True))
 
-        found: dict[str, Any] = {"edges": list(range(1, self._longest + self._width + 1, self._width))}
-        found["distance"] = self._estimate(shares, high.sum(-1))
-        found["base"] = plain(shares(every.sum((0, 2))).tolist())
+        curves: dict[str, Any] = {"edges": list(range(1, self._longest + self._width + 1, self._width))}
+        curves["distance"] = self._estimate(shares, high.sum(-1))
+        curves["base"] = plain(shares(every.sum((0, 2))).tolist())
         for name, kinds in (("within", derived.WITHIN), ("across", derived.ACROSS)):
-            found[name] = self._estimate(ratio, *(each[..., list(kinds)].sum(-1) for each in (high, every)))
-            found[f"{name}_pairs"] = every[..., list(kinds)].sum((0, -1)).tolist()
-        return found
+            curves[name] = self._estimate(ratio, *(each[..., list(kinds)].sum(-1) for each in (high, every)))
+            curves[f"{name}_pairs"] = every[..., list(kinds)].sum((0, -1)).tolist()
+        return curves
 
     def _estimate(self, function: Any, *sums: Array) -> dict[str, Any]:
-        found = self.resample.jackknife(function, *sums)
-        limits = {"value": found.value, "low": np.maximum(found.low, 0), "high": found.high}
+        estimate = self.resample.jackknife(function, *sums)
+        limits = {"value": estimate.value, "low": np.maximum(estimate.low, 0), "high": estimate.high}
         return {name: plain(values.tolist()) for name, values in limits.items()}
 
     def examples(self, layer: int, head: int, score: str) -> list[dict[str, Any]]:
@@ -186,10 +186,10 @@ class RunData:
                 every = range(self.result.blocks.heads)
                 self._examples[layer] = examples_of_layer(self.result, layer, every, SCORES, EXAMPLES)
             rows = self._examples[layer][head, score]
-        told = []
+        texts = []
         for _, row in rows.iterrows():
             text, focal = str(row["text"]), row["focal_token"]
-            told.append(
+            texts.append(
                 {
                     "id": in_a_line(str(row["id"])),
                     "text": text,
@@ -199,16 +199,16 @@ class RunData:
                     "focal_token": visible(str(focal)) if isinstance(focal, str) else None,
                 }
             )
-        return told
+        return texts
 
     def _place(self, layer: int, head: int) -> int:
-        counts = self.result.blocks
-        if layer not in counts.layers or not 0 <= head < counts.heads:
+        sums = self.result.blocks
+        if layer not in sums.layers or not 0 <= head < sums.heads:
             raise HeadscopeError(
                 f"there is no head {head} in layer {layer}",
-                f"layers are {counts.layers[0]} to {counts.layers[-1]}, heads 0 to {counts.heads - 1}",
+                f"layers are {sums.layers[0]} to {sums.layers[-1]}, heads 0 to {sums.heads - 1}",
             )
-        return counts.layers.index(layer)
+        return sums.layers.index(layer)
 
 
 def _described(quantity: Quantity) -> dict[str, Any]:

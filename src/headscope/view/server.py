@@ -45,7 +45,7 @@ Number = Annotated[int, Path(ge=0, le=9999)]
 Step = Annotated[int, Path(ge=1, le=19, description="τ in twentieths")]
 
 
-class AskedText(BaseModel):
+class TextRequest(BaseModel):
     """A text to read; what is left out is as the viewer was started."""
 
     model_config = ConfigDict(extra="forbid")
@@ -66,7 +66,9 @@ def _field(choice: Choice) -> Any:
 
 
 # The text together with the method's choices, which are declared elsewhere.
-Asked: Any = create_model("Asked", __base__=AskedText, **{c.name: _field(c) for c in described(of_text=True)})
+InspectRequest: Any = create_model(
+    "InspectRequest", __base__=TextRequest, **{c.name: _field(c) for c in described(of_text=True)}
+)
 
 
 class Problem(BaseModel):
@@ -118,8 +120,8 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     _problems(app)
 
     async def answer(path: str, queue: WorkQueue = looking) -> Response:
-        found = await queue.run(desk.answer, path)
-        return Numbers(found) if isinstance(found, bytes) else JSONResponse(found)
+        reply = await queue.run(desk.answer, path)
+        return Numbers(reply) if isinstance(reply, bytes) else JSONResponse(reply)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def page() -> HTMLResponse:
@@ -134,9 +136,9 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
         return await answer("about")
 
     @app.post("/api/texts")
-    async def inspect(asked: Asked) -> Response:
-        options = asked.model_dump(exclude={"text"})
-        return JSONResponse(await reading.run(lambda: desk.inspect(asked.text, **options)))
+    async def inspect(request: InspectRequest) -> Response:
+        options = request.model_dump(exclude={"text"})
+        return JSONResponse(await reading.run(lambda: desk.inspect(request.text, **options)))
 
     @app.get("/api/texts/{name}")
     async def text(name: TextId) -> Response:
@@ -287,7 +289,7 @@ class Impatient(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP as everything else is refused."""
+        """Refuse what is not HTTP as everything else is refused."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             headers, body = refusal(Refused(400, msg))
             start = h11.Response(status_code=400, headers=[*headers, *safe_headers()], reason=b"Bad Request")

@@ -17,8 +17,8 @@ LARGEST = 300_000_000  # bytes of matrices in one file
 def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] | None = None) -> Path:
     """Write everything on the desk as one HTML file; `tell` hears how many answers are done, of how many."""
     page_path(out)
-    for seen in desk.texts():
-        captured = seen.captured
+    for inspection in desk.texts():
+        captured = inspection.captured
         size = len(captured.layers) * captured.heads * 7 * len(captured.queries) ** 2  # S by half, A, and bins
         if size > LARGEST:
             raise HeadscopeError(
@@ -44,4 +44,6 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
 def _title(desk: Desk) -> str:
     if desk.run_data is not None:
         return in_a_line(str(desk.run_data.result.model["name"]))
-    return next((in_a_line(seen.window.texts[0][:60]) for seen in desk.texts() if seen.window.texts), "a view")
+    return next(
+        (in_a_line(inspection.window.texts[0][:60]) for inspection in desk.texts() if inspection.window.texts), "a view"
+    )

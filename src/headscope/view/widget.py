@@ -22,16 +22,16 @@ class Viewer(anywidget.AnyWidget):
     def __init__(self, desk: Desk, state: str = "") -> None:
         super().__init__(state=state, can_inspect=desk.can_inspect)
         self._desk = desk
-        self.on_msg(self._asked)
+        self.on_msg(self._on_question)
 
-    def _asked(self, _: Any, question: Any, __: Any) -> None:
+    def _on_question(self, _: Any, question: Any, __: Any) -> None:
         if not isinstance(question, dict) or not isinstance(question.get("number"), int):
             return
         number = question["number"]
         try:
             if "inspect" in question:
-                asked = dict(question["inspect"])
-                answer: Any = self._desk.inspect(str(asked.pop("text", "")), **asked)
+                options = dict(question["inspect"])
+                answer: Any = self._desk.inspect(str(options.pop("text", "")), **options)
             else:
                 answer = self._desk.answer(str(question.get("path", "")))
         except (HeadscopeError, TypeError) as error:

@@ -77,13 +77,13 @@ export function askingForm({ about, onask }) {
   /** The options that differ from how the viewer was started. */
   function asked() {
     /** @type {Record<string, any>} */
-    const found = {};
+    const chosen = {};
     for (const field of /** @type {NodeListOf<any>} */ (form.querySelectorAll("[name]"))) {
       const { type, name, checked, value } = field;
-      const told = type === "checkbox" ? checked : type === "number" ? Number(value) : value;
-      if (told !== usual[name] && told !== "") found[name] = told;
+      const given = type === "checkbox" ? checked : type === "number" ? Number(value) : value;
+      if (given !== usual[name] && given !== "") chosen[name] = given;
     }
-    return found;
+    return chosen;
   }
 
   return {

@@ -65,9 +65,9 @@ export function atlasView({ layers, heads, label, onpick }) {
   let [columns, chosen] = [heads, ""];
 
   grid.addEventListener("keydown", (event) => {
-    const found = /** @type {HTMLElement} */ (event.target).closest?.("button");
-    if (!found) return;
-    const key = `${found.dataset.layer}.${found.dataset.head}`;
+    const button = /** @type {HTMLElement} */ (event.target).closest?.("button");
+    if (!button) return;
+    const key = `${button.dataset.layer}.${button.dataset.head}`;
     const row = rows.findIndex((each) => each.some(([l, h]) => `${l}.${h}` === key));
     const column = rows[row]?.findIndex(([l, h]) => `${l}.${h}` === key) ?? -1;
     /** @type {Record<string, [number, number]>} */

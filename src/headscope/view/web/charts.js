@@ -1,4 +1,4 @@
-// Small charts as SVG: what was found, held against what was there to be found.
+// Small charts as SVG: what was found, compared with what was there to be found.
 
 import { shown, vector } from "./dom.js";
 
@@ -15,10 +15,10 @@ export function ticks(low, high, most = 4) {
   const raw = span / most;
   const unit = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((k) => k * unit).find((each) => each >= raw) ?? raw;
-  const found = [];
+  const values = [];
   for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step)
-    found.push(Number(at.toPrecision(6)));
-  return found;
+    values.push(Number(at.toPrecision(6)));
+  return values;
 }
 
 /**

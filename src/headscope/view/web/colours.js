@@ -74,7 +74,7 @@ function rgb(colour) {
  * @param {[number, string][]} stops
  */
 function table(stops) {
-  const found = new Uint8ClampedArray(768);
+  const colours = new Uint8ClampedArray(768);
   for (let k = 0; k < 256; k++) {
     const at = k / 255;
     let right = stops.findIndex(([place]) => place >= at);
@@ -82,9 +82,9 @@ function table(stops) {
     const [[from, a], [to, b]] = [stops[right - 1], stops[right]];
     const part = (at - from) / (to - from);
     const [one, other] = [rgb(a), rgb(b)];
-    for (let c = 0; c < 3; c++) found[3 * k + c] = one[c] + part * (other[c] - one[c]);
+    for (let c = 0; c < 3; c++) colours[3 * k + c] = one[c] + part * (other[c] - one[c]);
   }
-  return found;
+  return colours;
 }
 
 /** @type {Map<string, Uint8ClampedArray>} */
@@ -96,12 +96,12 @@ const made = new Map();
  */
 export function palette(theme, name) {
   const key = `${theme} ${name}`;
-  let found = made.get(key);
-  if (!found) {
-    found = table(/** @type {[number, string][]} */ (name === "sides" ? TWO_SIDES[theme] : SCALES[theme][name]));
-    made.set(key, found);
+  let colours = made.get(key);
+  if (!colours) {
+    colours = table(/** @type {[number, string][]} */ (name === "sides" ? TWO_SIDES[theme] : SCALES[theme][name]));
+    made.set(key, colours);
   }
-  return found;
+  return colours;
 }
 
 /**

@@ -41,16 +41,16 @@ function rangeOf(claim) {
  */
 function claimRow(run, claim, state) {
   const place = placeOf(run, claim, state);
-  const found = place < 0 ? claim.own : Object.fromEntries(NUMBERS.map((name) => [name, claim.swept[name][place]]));
-  const kind = found.verdict.replaceAll(" ", "-");
+  const finding = place < 0 ? claim.own : Object.fromEntries(NUMBERS.map((name) => [name, claim.swept[name][place]]));
+  const kind = finding.verdict.replaceAll(" ", "-");
   const digits = (/** @type {number | null} */ value) => shown(value, claim.digits);
-  const limits = found.low === null ? "" : ` [${digits(found.low)}, ${digits(found.high)}]`;
-  const number = found.value === null ? "–" : digits(found.value) + limits;
+  const limits = finding.low === null ? "" : ` [${digits(finding.low)}, ${digits(finding.high)}]`;
+  const number = finding.value === null ? "–" : digits(finding.value) + limits;
   const sign = claim.over === "theta" ? "θ" : "τ";
   const at = place < 0 ? "at the run's own thresholds" : `at ${sign} = ${run.thresholds[place].toFixed(2)}`;
   const among = claim.over === "theta" && place >= 0 && claim.key.startsWith("1");
   const picture = interval({
-    ...found,
+    ...finding,
     none: claim.none,
     bound: claim.bound,
     range: rangeOf(claim),
@@ -58,10 +58,10 @@ function claimRow(run, claim, state) {
     kind,
     label: `${number}; no effect is ${claim.none}, the smallest that matters ${claim.bound}`,
   });
-  const mark = VERDICTS[/** @type {keyof typeof VERDICTS} */ (found.verdict)];
+  const mark = VERDICTS[/** @type {keyof typeof VERDICTS} */ (finding.verdict)];
   return html(
     "tr",
-    { "data-claim": claim.key, "data-verdict": found.verdict, "data-value": found.value },
+    { "data-claim": claim.key, "data-verdict": finding.verdict, "data-value": finding.value },
     html("th", { scope: "row" }, claim.key),
     html(
       "td",
@@ -74,7 +74,7 @@ function claimRow(run, claim, state) {
         html("p", {}, `The paper: ${claim.says}`),
         html("p", {}, claim.own.sentence),
         among ? html("p", { class: "note" }, OVER_THETA) : null,
-        found.reason ? html("p", { class: "note" }, found.reason) : null,
+        finding.reason ? html("p", { class: "note" }, finding.reason) : null,
       ),
     ),
     html("td", {}, picture),
@@ -82,7 +82,7 @@ function claimRow(run, claim, state) {
     html(
       "td",
       {},
-      html("span", { class: `verdict ${kind}` }, html("span", { "aria-hidden": "true" }, mark), ` ${found.verdict}`),
+      html("span", { class: `verdict ${kind}` }, html("span", { "aria-hidden": "true" }, mark), ` ${finding.verdict}`),
     ),
   );
 }

@@ -51,30 +51,30 @@ export function gestures(canvas, { layout, under, zoom, ...events }) {
         return;
       }
     }
-    const found = under(event);
-    if (found) events.onhover(found.i, found.j);
+    const spot = under(event);
+    if (spot) events.onhover(spot.i, spot.j);
     else events.onhover(-1, -1);
   });
   const lifted = (/** @type {PointerEvent} */ event) => {
     fingers.delete(event.pointerId);
-    const found = under(event);
-    if (dragged && !dragged.moved && found && event.type === "pointerup") events.onpick(found.i, found.j);
+    const spot = under(event);
+    if (dragged && !dragged.moved && spot && event.type === "pointerup") events.onpick(spot.i, spot.j);
     if (!fingers.size) dragged = null;
   };
   canvas.addEventListener("pointerup", lifted);
   canvas.addEventListener("pointercancel", lifted);
   canvas.addEventListener("pointerleave", () => events.onhover(-1, -1));
   canvas.addEventListener("dblclick", (event) => {
-    const found = under(event);
-    if (found) zoom(event.shiftKey ? 2 : 0.5, found.fx, found.fy);
+    const spot = under(event);
+    if (spot) zoom(event.shiftKey ? 2 : 0.5, spot.fx, spot.fy);
   });
   canvas.addEventListener(
     "wheel",
     (event) => {
       if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
       event.preventDefault();
-      const found = under(event);
-      zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, found?.fx, found?.fy);
+      const spot = under(event);
+      zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, spot?.fx, spot?.fy);
     },
     { passive: false },
   );

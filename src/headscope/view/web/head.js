@@ -34,12 +34,12 @@ export function pairPlace(i, j, size) {
 export class Pairs {
   /**
    * @param {Text} text
-   * @param {Tensors} found
+   * @param {Tensors} tensors
    */
-  constructor(text, found) {
+  constructor(text, tensors) {
     const counting = text.tokens.counting ?? [];
     this.size = counting.length;
-    this.relation = /** @type {Uint8Array} */ (found.relation.data);
+    this.relation = /** @type {Uint8Array} */ (tensors.relation.data);
     /** The tokens that count, in their order. @type {number[]} */
     this.places = [];
     /** Each token's place among them, or -1. */
@@ -99,25 +99,25 @@ export class Head {
   /**
    * @param {Text} text
    * @param {Pairs} pairs
-   * @param {Tensors} found
+   * @param {Tensors} tensors
    * @param {number} layer
    * @param {number} head
    */
-  constructor(text, pairs, found, layer, head) {
+  constructor(text, pairs, tensors, layer, head) {
     this.text = text;
     this.pairs = pairs;
     this.layer = layer;
     this.head = head;
     this.size = pairs.size;
-    this.similarity = /** @type {Float32Array} */ (found.similarity.data);
-    this.bin = /** @type {Uint8Array} */ (found.bin.data);
-    this.norms = /** @type {Float32Array} */ (found.norms.data);
-    this.received = /** @type {Float64Array} */ (found.received.data);
-    this.receivedText = /** @type {Float64Array} */ (found.received_text.data);
+    this.similarity = /** @type {Float32Array} */ (tensors.similarity.data);
+    this.bin = /** @type {Uint8Array} */ (tensors.bin.data);
+    this.norms = /** @type {Float32Array} */ (tensors.norms.data);
+    this.received = /** @type {Float64Array} */ (tensors.received.data);
+    this.receivedText = /** @type {Float64Array} */ (tensors.received_text.data);
     /** The attention received as a share of the largest among the tokens that count; special tokens may pass 1. */
     this.receivedShare = receivedShare(this.received, this.receivedText);
-    this.flat = found.flat.data[0] === 1;
-    this.ranks = found.level ? /** @type {Float64Array} */ (found.level.data) : null;
+    this.flat = tensors.flat.data[0] === 1;
+    this.ranks = tensors.level ? /** @type {Float64Array} */ (tensors.level.data) : null;
     this.attention = /** @type {Float32Array | null} */ (null);
     this.largest = -Infinity;
     this.widest = 0; // the largest |S| of a pair
@@ -130,7 +130,7 @@ export class Head {
     this.inBin = new Float64Array(BINS);
     /** @type {{i: number, j: number, p: number}[] | null} */
     this.first = null;
-    /** @type {{theta: number, found: {inside: boolean[], number: number, contrast: number}} | null} */
+    /** @type {{theta: number, mask: {inside: boolean[], number: number, contrast: number}} | null} */
     this.masked = null;
     pairs.each((i, j, p) => {
       const value = this.similarity[pairPlace(i, j, this.size)];
@@ -186,11 +186,11 @@ export class Head {
    */
   above(table, step) {
     const width = table.length / BINS;
-    const found = new Float64Array(width);
+    const sums = new Float64Array(width);
     for (let bin = step + 1; bin < BINS; bin++) {
-      for (let k = 0; k < width; k++) found[k] += table[bin * width + k];
+      for (let k = 0; k < width; k++) sums[k] += table[bin * width + k];
     }
-    return found;
+    return sums;
   }
 
   /**
@@ -217,7 +217,7 @@ export class Head {
    * @param {number} theta
    */
   mask(theta) {
-    if (this.masked?.theta === theta) return this.masked.found;
+    if (this.masked?.theta === theta) return this.masked.mask;
     const inside = Array.from(this.receivedText, (a) => a > theta);
     const sums = [0, 0, 0];
     const numbers = [0, 0, 0];
@@ -229,9 +229,9 @@ export class Head {
       });
     }
     const contrast = numbers[0] && numbers[2] ? sums[0] / numbers[0] - sums[2] / numbers[2] : NaN;
-    const found = { inside, number: inside.filter(Boolean).length, contrast };
-    this.masked = { theta, found };
-    return found;
+    const mask = { inside, number: inside.filter(Boolean).length, contrast };
+    this.masked = { theta, mask };
+    return mask;
   }
 
   /**
@@ -243,8 +243,8 @@ export class Head {
    */
   strongest(step, most, token = -1) {
     /** @type {{i: number, j: number, p: number}[]} */
-    const found = [];
-    if (this.flat) return found;
+    const pairs = [];
+    if (this.flat) return pairs;
     if (token < 0 && most <= FIRST) {
       this.first ??= this.strongest(0, FIRST + 1).slice(0, FIRST); // at any τ the strongest are the first of these
       return this.first.filter(({ p }) => this.bin[p] >= step + 1).slice(0, most);
@@ -258,15 +258,15 @@ export class Head {
       for (const other of this.pairs.places) {
         if (other !== token && this.high(token, other, step)) {
           const [i, j] = [Math.min(token, other), Math.max(token, other)];
-          found.push({ i, j, p: this.pairs.place(i, j) });
+          pairs.push({ i, j, p: this.pairs.place(i, j) });
         }
       }
     } else {
       this.pairs.each((i, j, p) => {
-        if (this.bin[p] >= least) found.push({ i, j, p });
+        if (this.bin[p] >= least) pairs.push({ i, j, p });
       });
     }
-    found.sort((a, b) => this.value(b.i, b.j) - this.value(a.i, a.j));
-    return found.slice(0, most);
+    pairs.sort((a, b) => this.value(b.i, b.j) - this.value(a.i, a.j));
+    return pairs.slice(0, most);
   }
 }

@@ -27,7 +27,7 @@ export function matrixView(events) {
   /** @type {Drawn | null} */
   let drawn = null;
   let side = 0; // in CSS pixels
-  /** @type {{key: string, found: ReturnType<typeof shades>} | null} */
+  /** @type {{key: string, shading: ReturnType<typeof shades>} | null} */
   let shaded = null;
   const cells = document.createElement("canvas");
 
@@ -77,20 +77,22 @@ export function matrixView(events) {
       most,
       head.attention !== null,
     ].join(" ");
-    if (shaded?.key !== key) shaded = { key, found: shades(next, box.x, box.y, box.columns, box.rows, most) };
-    const { found } = shaded;
+    if (shaded?.key !== key) shaded = { key, shading: shades(next, box.x, box.y, box.columns, box.rows, most) };
+    const { shading } = shaded;
     const least = state.tau + 2;
-    const image = new ImageData(found.width, found.height);
+    const image = new ImageData(shading.width, shading.height);
     const blank = theme === "light" ? 236 : 34;
     const paper = theme === "light" ? 255 : 21;
-    for (let at = 0; at < found.shade.length; at++) {
-      const part = found.bins[at] >= least ? 1 : FADED;
+    for (let at = 0; at < shading.shade.length; at++) {
+      const part = shading.bins[at] >= least ? 1 : FADED;
       for (let c = 0; c < 3; c++) {
-        image.data[4 * at + c] = found.bins[at] ? part * colours[3 * found.shade[at] + c] + (1 - part) * paper : blank;
+        image.data[4 * at + c] = shading.bins[at]
+          ? part * colours[3 * shading.shade[at] + c] + (1 - part) * paper
+          : blank;
       }
       image.data[4 * at + 3] = 255;
     }
-    [cells.width, cells.height] = [found.width, found.height];
+    [cells.width, cells.height] = [shading.width, shading.height];
     /** @type {CanvasRenderingContext2D} */ (cells.getContext("2d")).putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
     context.drawImage(cells, box.margin, box.margin, box.columns * box.cell, box.rows * box.cell);

@@ -192,9 +192,9 @@ export function numbersView({ onpoint, onpick }) {
     chart,
     begin,
     draw,
-    /** @param {[string, string][]} told */
-    scores: (told) => {
-      refill(scores, ...told.flatMap(([name, value]) => [html("dt", {}, name), html("dd", {}, value)]));
+    /** @param {[string, string][]} pairs */
+    scores: (pairs) => {
+      refill(scores, ...pairs.flatMap(([name, value]) => [html("dt", {}, name), html("dd", {}, value)]));
     },
   };
 }

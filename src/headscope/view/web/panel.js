@@ -92,7 +92,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
       legend.draw(head, state, theme());
     }
     matrix.mark(token, other >= 0 ? other : token);
-    refill(readout, ...told(head, text, token, other, state.tau));
+    refill(readout, ...readoutLines(head, text, token, other, state.tau));
   }
 
   const redraw = onceAFrame(() => draw(true));
@@ -109,7 +109,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
     root.classList.add("loading");
     try {
       const place = `texts/${text.id}/heads/${layer}/${number}`;
-      const [found, relations, map] = await Promise.all([
+      const [tensors, relations, map] = await Promise.all([
         source.get(place),
         source.get(`texts/${text.id}/pairs`),
         store.get().show === "attention" ? source.get(`${place}/attention`) : null,
@@ -123,7 +123,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
         numbers.begin(text);
         hover = { i: -1, j: -1 };
       }
-      const head = new Head(text, pairs, found, layer, number);
+      const head = new Head(text, pairs, tensors, layer, number);
       if (map) head.attention = map.attention.data;
       now = { text, pairs, head, tokens };
       refill(title, `Layer ${layer}, head ${number}`);
@@ -179,7 +179,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
  * @param {number} other
  * @param {number} step
  */
-function told(head, text, token, other, step) {
+function readoutLines(head, text, token, other, step) {
   if (token < 0) return ["Point at a token or a cell; click to keep the token."];
   return other >= 0 && other !== token ? ofPair(head, text, token, other) : ofToken(head, text, token, step);
 }

@@ -164,9 +164,9 @@ export function runAtlas({ run, store, theme }) {
     show,
     number,
     choose: atlas.choose,
-    /** @param {Tensors} found */
-    take: (found) => {
-      data = found;
+    /** @param {Tensors} tensors */
+    take: (tensors) => {
+      data = tensors;
       show();
     },
     follow: () => {

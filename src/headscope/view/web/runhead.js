@@ -36,8 +36,8 @@ export function runHead({ source, run, number, onopen }) {
       examples,
     );
     if (!run.rows) return refill(examples, html("p", { class: "note" }, NO_ROWS));
-    const found = await texts(state, layer, head);
-    if (turn === asked) refill(examples, ...found);
+    const articles = await texts(state, layer, head);
+    if (turn === asked) refill(examples, ...articles);
   }
 
   /** @param {any} curves */
@@ -106,14 +106,14 @@ export function runHead({ source, run, number, onopen }) {
   async function texts(state, layer, head) {
     const shownBy = run.scores.filter((/** @type {any} */ each) => each.examples);
     const chosen = shownBy.find((/** @type {any} */ each) => each.name === state.runScore) ?? shownBy[0];
-    const found = await source.get(`run/heads/${layer}/${head}/examples/${chosen.examples}`);
-    const articles = found.map((/** @type {any} */ each) => {
-      const told = `${each.id} · ${chosen.examples.replaceAll("_", " ")} ${shown(each.score)} · ${each.high_pairs} similar pairs`;
+    const rows = await source.get(`run/heads/${layer}/${head}/examples/${chosen.examples}`);
+    const articles = rows.map((/** @type {any} */ each) => {
+      const note = `${each.id} · ${chosen.examples.replaceAll("_", " ")} ${shown(each.score)} · ${each.high_pairs} similar pairs`;
       const focal = each.focal_token ? [" · focal token ", html("bdi", { class: "quoted" }, each.focal_token)] : [];
       return html(
         "article",
         { class: "example" },
-        html("p", { class: "note" }, told, ...focal),
+        html("p", { class: "note" }, note, ...focal),
         html("p", { dir: "auto" }, each.short),
         source.inspect
           ? html(

@@ -73,9 +73,9 @@ export function runPage({ source, store, theme, tell, fail }) {
     const turn = ++asked;
     const step = store.get().runTau;
     try {
-      const found = await source.get(`run/atlas/${step}`);
+      const tensors = await source.get(`run/atlas/${step}`);
       if (turn !== asked) return;
-      atlas?.take(found);
+      atlas?.take(tensors);
       root.dataset.ready = String(step);
       await detail?.show(store.get());
       tell("", "calm");
@@ -98,14 +98,14 @@ export function runPage({ source, store, theme, tell, fail }) {
   async function begin() {
     try {
       tell("Working out the findings at every threshold …", "busy");
-      const found = await source.get("run");
+      const answer = await source.get("run");
       const state = store.get();
-      const known = found.scores.some((/** @type {any} */ each) => each.name === state.runScore);
+      const known = answer.scores.some((/** @type {any} */ each) => each.name === state.runScore);
       store.set({
-        runTau: state.runTau || Math.round(20 * found.tau),
-        runScore: known ? state.runScore : (found.scores[3] ?? found.scores[0]).name,
+        runTau: state.runTau || Math.round(20 * answer.tau),
+        runScore: known ? state.runScore : (answer.scores[3] ?? answer.scores[0]).name,
       });
-      run = found;
+      run = answer;
       tell(
         `${run.model} · ${run.stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`,
       );

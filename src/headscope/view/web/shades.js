@@ -62,11 +62,11 @@ const largestWeights = new WeakMap();
 
 /** @param {Float32Array} attention */
 export function strongestOf(attention) {
-  let found = largestWeights.get(attention);
-  if (found === undefined) {
-    found = 1e-12;
-    for (const weight of attention) if (weight > found) found = weight;
-    largestWeights.set(attention, found);
+  let largest = largestWeights.get(attention);
+  if (largest === undefined) {
+    largest = 1e-12;
+    for (const weight of attention) if (weight > largest) largest = weight;
+    largestWeights.set(attention, largest);
   }
-  return found;
+  return largest;
 }

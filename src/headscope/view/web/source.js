@@ -26,7 +26,7 @@ export function tensors(buffer) {
   const about = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, size)));
   const kinds = { F64: Float64Array, F32: Float32Array, U8: Uint8Array, I32: Int32Array };
   /** @type {Tensors} */
-  const found = {};
+  const byName = {};
   for (const [name, each] of Object.entries(about)) {
     if (name === "__metadata__") continue;
     const kind = kinds[/** @type {keyof typeof kinds} */ (each.dtype)];
@@ -36,9 +36,9 @@ export function tensors(buffer) {
     const aligned = from % kind.BYTES_PER_ELEMENT === 0;
     const length = (end - begin) / kind.BYTES_PER_ELEMENT;
     const data = aligned ? new kind(buffer, from, length) : new kind(buffer.slice(from, 8 + size + end));
-    found[name] = { data, shape: each.shape };
+    byName[name] = { data, shape: each.shape };
   }
-  return found;
+  return byName;
 }
 
 /** A request that was refused, with its status. */
@@ -119,8 +119,8 @@ export function serverSource(token) {
         await new Promise((resolve) => setTimeout(resolve, 150 * 2 ** Math.min(attempt, 4) * (0.5 + Math.random())));
         continue;
       }
-      const told = await response.json().catch(() => ({}));
-      throw new Refusal(response.status, told.error ?? `The server answered ${response.status}.`);
+      const answer = await response.json().catch(() => ({}));
+      throw new Refusal(response.status, answer.error ?? `The server answered ${response.status}.`);
     }
   }
   return {
@@ -152,12 +152,12 @@ export function fileSource(page) {
   return {
     home: "file",
     get: remembering(async (path) => {
-      const found = held.get(path);
-      if (!found) throw new Refusal(404, "This file does not hold that; the viewer itself can work it out.");
-      const packed = Uint8Array.from(atob(found.textContent ?? ""), (character) => character.charCodeAt(0));
+      const element = held.get(path);
+      if (!element) throw new Refusal(404, "This file does not hold that; the viewer itself can work it out.");
+      const packed = Uint8Array.from(atob(element.textContent ?? ""), (character) => character.charCodeAt(0));
       const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
       const response = new Response(stream);
-      if (found.dataset.kind === "j") return { value: await response.json(), bytes: 0 };
+      if (element.dataset.kind === "j") return { value: await response.json(), bytes: 0 };
       const buffer = await response.arrayBuffer();
       return { value: tensors(buffer), bytes: buffer.byteLength };
     }),

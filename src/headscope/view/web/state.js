@@ -79,25 +79,26 @@ const SWITCHES = { mask: "mask", arcs: "arcs", ranked: "ranked", rranked: "runRa
  */
 export function written(state) {
   const usual = beginning();
-  const told = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const names of [NUMBERS, WORDS, SWITCHES]) {
     for (const [name, key] of Object.entries(names)) {
       const value = /** @type {any} */ (state[key]);
       if (value === usual[key] && !ALWAYS.includes(name)) continue;
       if (name === "text" && value.length > LONGEST_IN_ADDRESS) continue;
-      if (name === "tau" || name === "rtau") told.set(name, String(value / 20));
-      else told.set(name, typeof value === "boolean" ? (value ? "1" : "0") : String(value));
+      if (name === "tau" || name === "rtau") params.set(name, String(value / 20));
+      else params.set(name, typeof value === "boolean" ? (value ? "1" : "0") : String(value));
     }
   }
-  told.set("page", state.page);
-  if (state.show !== usual.show) told.set("show", state.show);
-  if (state.theme !== usual.theme) told.set("theme", state.theme);
-  for (const [name, value] of Object.entries(state.options)) told.set(`o.${name}`, String(value));
+  params.set("page", state.page);
+  if (state.show !== usual.show) params.set("show", state.show);
+  if (state.theme !== usual.theme) params.set("theme", state.theme);
+  for (const [name, value] of Object.entries(state.options)) params.set(`o.${name}`, String(value));
   if (state.pin) {
-    told.set("pin", `${state.pin.id}.${state.pin.layer}.${state.pin.head}`);
-    if (state.pin.text !== state.text && state.pin.text.length <= LONGEST_IN_ADDRESS) told.set("ptext", state.pin.text);
+    params.set("pin", `${state.pin.id}.${state.pin.layer}.${state.pin.head}`);
+    if (state.pin.text !== state.text && state.pin.text.length <= LONGEST_IN_ADDRESS)
+      params.set("ptext", state.pin.text);
   }
-  return told.toString();
+  return params.toString();
 }
 
 /**
@@ -106,32 +107,32 @@ export function written(state) {
  * @returns {Partial<State>}
  */
 export function read(address) {
-  const told = new URLSearchParams(address);
+  const params = new URLSearchParams(address);
   /** @type {Record<string, any>} */
-  const found = {};
+  const state = {};
   for (const [name, key] of Object.entries(NUMBERS)) {
-    const value = Number(told.get(name) ?? "x");
-    if (Number.isFinite(value)) found[key] = name === "tau" || name === "rtau" ? Math.round(value * 20) : value;
+    const value = Number(params.get(name) ?? "x");
+    if (Number.isFinite(value)) state[key] = name === "tau" || name === "rtau" ? Math.round(value * 20) : value;
   }
-  for (const [name, key] of Object.entries(WORDS)) if (told.has(name)) found[key] = told.get(name);
-  if (!/^t[0-9a-f]{20}$/.test(found.id ?? "")) delete found.id;
-  for (const [name, key] of Object.entries(SWITCHES)) if (told.has(name)) found[key] = told.get(name) === "1";
+  for (const [name, key] of Object.entries(WORDS)) if (params.has(name)) state[key] = params.get(name);
+  if (!/^t[0-9a-f]{20}$/.test(state.id ?? "")) delete state.id;
+  for (const [name, key] of Object.entries(SWITCHES)) if (params.has(name)) state[key] = params.get(name) === "1";
   for (const name of ["layer", "head", "token", "runLayer", "runHead"]) {
-    if (name in found && !Number.isInteger(found[name])) delete found[name];
+    if (name in state && !Number.isInteger(state[name])) delete state[name];
   }
-  if ("tau" in found) found.tau = Math.min(Math.max(found.tau, 1), 19);
-  if ("theta" in found) found.theta = Math.min(Math.max(found.theta, 0), 0.99);
-  if (["text", "run"].includes(told.get("page") ?? "")) found.page = told.get("page");
-  if (SHOWN.includes(/** @type {Shown} */ (told.get("show")))) found.show = told.get("show");
-  if (["auto", "light", "dark"].includes(told.get("theme") ?? "")) found.theme = told.get("theme");
-  const options = [...told].filter(([name]) => name.startsWith("o.")).map(([name, value]) => [name.slice(2), value]);
-  if (options.length) found.options = Object.fromEntries(options.map(([name, value]) => [name, typed(value)]));
-  const pin = /^(t[0-9a-f]{20})\.(\d{1,4})\.(\d{1,4})$/.exec(told.get("pin") ?? "");
+  if ("tau" in state) state.tau = Math.min(Math.max(state.tau, 1), 19);
+  if ("theta" in state) state.theta = Math.min(Math.max(state.theta, 0), 0.99);
+  if (["text", "run"].includes(params.get("page") ?? "")) state.page = params.get("page");
+  if (SHOWN.includes(/** @type {Shown} */ (params.get("show")))) state.show = params.get("show");
+  if (["auto", "light", "dark"].includes(params.get("theme") ?? "")) state.theme = params.get("theme");
+  const options = [...params].filter(([name]) => name.startsWith("o.")).map(([name, value]) => [name.slice(2), value]);
+  if (options.length) state.options = Object.fromEntries(options.map(([name, value]) => [name, typed(value)]));
+  const pin = /^(t[0-9a-f]{20})\.(\d{1,4})\.(\d{1,4})$/.exec(params.get("pin") ?? "");
   if (pin) {
-    const text = told.get("ptext") ?? found.text ?? "";
-    found.pin = { id: pin[1], layer: Number(pin[2]), head: Number(pin[3]), text };
+    const text = params.get("ptext") ?? state.text ?? "";
+    state.pin = { id: pin[1], layer: Number(pin[2]), head: Number(pin[3]), text };
   }
-  return found;
+  return state;
 }
 
 /** @param {string} value */

@@ -52,10 +52,10 @@ export function textAtlas({ source, store, theme, onscores }) {
    * @param {number} head
    */
   function score(name, layer, head) {
-    const found = layers.get(layer);
+    const tensors = layers.get(layer);
     const place = text?.scores.findIndex((each) => each.name === name) ?? -1;
-    if (!found || !text || place < 0) return NaN;
-    return Number(found.scores.data[(place * STEPS + store.get().tau - 1) * text.heads + head]);
+    if (!tensors || !text || place < 0) return NaN;
+    return Number(tensors.scores.data[(place * STEPS + store.get().tau - 1) * text.heads + head]);
   }
 
   /**
@@ -66,17 +66,17 @@ export function textAtlas({ source, store, theme, onscores }) {
    */
   function tile(of, layer, head) {
     const state = store.get();
-    const found = layers.get(layer);
-    const focal = found ? found.focal.data[(state.tau - 1) * of.heads + head] : -1;
+    const tensors = layers.get(layer);
+    const focal = tensors ? tensors.focal.data[(state.tau - 1) * of.heads + head] : -1;
     return {
       layer,
       head,
       score: score(state.score, layer, head),
       title: focal >= 0 ? `focal token: ${of.same_labels[focal]}` : "",
       paint: (canvas, colours) => {
-        if (!found) return;
-        const cells = found.thumbs.shape[1];
-        const levels = /** @type {Uint8Array} */ (found.thumbs.data);
+        if (!tensors) return;
+        const cells = tensors.thumbs.shape[1];
+        const levels = /** @type {Uint8Array} */ (tensors.thumbs.data);
         paintThumbnail(canvas, levels.subarray(head * cells ** 2, (head + 1) * cells ** 2), cells, colours);
       },
     };
@@ -125,9 +125,9 @@ export function textAtlas({ source, store, theme, onscores }) {
     const order = [...next.layers].sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
     const one = async () => {
       for (let layer = order.shift(); layer !== undefined && wanted(); layer = order.shift()) {
-        const found = await source.get(`texts/${next.id}/layers/${layer}`);
+        const tensors = await source.get(`texts/${next.id}/layers/${layer}`);
         if (!wanted()) return;
-        layers.set(layer, found);
+        layers.set(layer, tensors);
         atlas?.paint(
           Array.from({ length: next.heads }, (_, head) => tile(next, Number(layer), head)),
           theme(),
@@ -171,14 +171,14 @@ export function textAtlas({ source, store, theme, onscores }) {
 /**
  * All scores of a head at τ = step/20, as names and numbers.
  * @param {Text} text
- * @param {Tensors | undefined} found of its layer
+ * @param {Tensors | undefined} tensors of its layer
  * @param {number} head
  * @param {number} step
  * @returns {[string, string][]}
  */
-export function scoreList(text, found, head, step) {
+export function scoreList(text, tensors, head, step) {
   return text.scores.map(({ name, label }, place) => {
-    const value = found ? Number(found.scores.data[(place * STEPS + step - 1) * text.heads + head]) : NaN;
+    const value = tensors ? Number(tensors.scores.data[(place * STEPS + step - 1) * text.heads + head]) : NaN;
     return [label, shown(value, name === "high_pairs" ? 0 : 2)];
   });
 }

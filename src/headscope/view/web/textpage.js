@@ -174,8 +174,8 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       const layer = next.layers.includes(pin.layer) ? pin.layer : next.layers[0];
       const head = Math.min(pin.head, next.heads - 1);
       await pinned.show(next, layer, head);
-      const found = await source.get(`texts/${next.id}/layers/${layer}`);
-      pinnedScores = (step) => scoreList(next, found, head, step);
+      const tensors = await source.get(`texts/${next.id}/layers/${layer}`);
+      pinnedScores = (step) => scoreList(next, tensors, head, step);
       showScores();
     } catch (error) {
       fail(error);

@@ -68,8 +68,8 @@ export function tokensView(text, events) {
 
   /** @param {Event} event */
   const which = (event) => {
-    const found = /** @type {Element} */ (event.target).closest?.(".token");
-    return found ? Number(found.getAttribute("data-place")) : -1;
+    const token = /** @type {Element} */ (event.target).closest?.(".token");
+    return token ? Number(token.getAttribute("data-place")) : -1;
   };
   list.addEventListener("pointerover", (event) => {
     if (event.pointerType !== "touch") events.onhover(which(event));
@@ -171,13 +171,13 @@ export function tokensView(text, events) {
   /** @param {number} place */
   function box(place) {
     boxes ??= new Map();
-    let found = boxes.get(place);
-    if (!found) {
+    let rect = boxes.get(place);
+    if (!rect) {
       const [own, whole] = [tokens[place].getBoundingClientRect(), frame.getBoundingClientRect()];
-      found = new DOMRect(own.left - whole.left, own.top - whole.top, own.width, own.height);
-      boxes.set(place, found);
+      rect = new DOMRect(own.left - whole.left, own.top - whole.top, own.width, own.height);
+      boxes.set(place, rect);
     }
-    return found;
+    return rect;
   }
 
   /**
