@@ -14,8 +14,6 @@ import headscope
 from browser import chromium
 from jupyter import Lab, jupyter_lab
 
-pytestmark = pytest.mark.xdist_group("notebook")  # one JupyterLab for all of them
-
 SOON, LATE = 20_000, 90_000  # milliseconds: for an answer, and for a kernel that has to import and compute
 FEW = 16  # passages
 
