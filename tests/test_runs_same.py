@@ -34,21 +34,32 @@ def test_the_order_in_which_shards_are_computed_does_not_matter(tiny: Tiny, tmp_
 
 
 def test_batch_sizes_and_threads_move_next_to_no_pair(embedded: headscope.Model) -> None:
-    texts = [p["text"] for p in PASSAGES[:24]]
+    texts = [p["text"] for p in PASSAGES[:9]]
     base = run(embedded, texts, batch_size=1, threads=1)
-    for batch, threads in ((7, 1), (64, 1), (64, 2), (7, 2)):
-        other = run(embedded, texts, batch_size=batch, threads=threads)
+    others = {}
+    for batch, threads in ((4, 1), (64, 1), (64, 2), (4, 2)):
+        other = others[batch, threads] = run(embedded, texts, batch_size=batch, threads=threads)
         moved, of = pairs_moved(base, other)
         assert moved <= 2e-5 * of, f"{moved} of {of} pairs changed their bin"
         np.testing.assert_array_equal(base.dataset.position_pairs, other.dataset.position_pairs)
         np.testing.assert_allclose(base.dataset.similarity_sum, other.dataset.similarity_sum, rtol=1e-4, atol=1e-4)
-    threads_alone = run(embedded, texts, batch_size=7, threads=1), run(embedded, texts, batch_size=7, threads=2)
-    assert pairs_moved(*threads_alone)[0] == 0  # a batch is computed by one thread, whoever it is
+    assert pairs_moved(others[4, 1], others[4, 2])[0] == 0  # a batch is computed by one thread, whoever it is
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_corpus_cut_anywhere_adds_up(data: st.DataObject, tiny: Tiny) -> None:
+    cut_and_added(data, tiny)
+
+
+@pytest.mark.long
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_corpus_cut_at_many_places_adds_up(data: st.DataObject, tiny: Tiny) -> None:
+    cut_and_added(data, tiny)
+
+
+def cut_and_added(data: st.DataObject, tiny: Tiny) -> None:
     model = tiny("gpt2")
     texts = data.draw(st.lists(st.sampled_from(TEXTS), min_size=2, max_size=9, unique=True))
     cut = data.draw(st.integers(1, len(texts) - 1))
