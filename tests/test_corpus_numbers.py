@@ -37,6 +37,7 @@ CASES = {
     "llama": ("llama", {"similarity": "cosine"}),
     "t5": ("t5", {}),
 }
+ONE_BY_ONE = ("bert", "gpt2-rank", "t5")  # in batches of one text too; the long tests do it with all
 SUMS = ("similarity_sum", "diagonal", "attention", "attention_even", "attention_correlation", "region_sum", "mask_sum",
         "focal_expected", "focal_share", "focal_frequency", "focal_distance")  # fmt: skip
 
@@ -74,8 +75,12 @@ def expected(model: headscope.Model, options: dict[str, Any]) -> dict[str, naive
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(
+    ("case", "batch"),
+    [(case, 3) for case in CASES]
+    + [(case, 1) for case in ONE_BY_ONE]
+    + [pytest.param(case, 1, marks=pytest.mark.long) for case in CASES if case not in ONE_BY_ONE],
+)
 def test_every_variable_equals_the_naive_one(
     case: str,
     batch: int,
