@@ -14,7 +14,7 @@ demo: $(VENV)/demo-installed
 	$(BIN)/headscope reproduce --texts passages: --out demo/reproduction
 
 test: $(STAMP) $(VENV)/browser lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --durations 15 -m "not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 15 -m "not long"
 
 test-long: $(STAMP) $(VENV)/browser
 	$(BIN)/python -m pytest -q -m "long or not long"

@@ -14,6 +14,16 @@ from pathlib import Path
 
 import pytest
 
+# The files that take longest, which begin first: a worker takes whole files, and none should be left with a long one.
+LONGEST = """report view_notebook view_everyone runs_trouble findings.md view_text findings corpus_numbers result
+    findings_numbers runs_same runs_resume planted view_load""".split()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longest files first, the others in their order."""
+    place = {name: k for k, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name.removeprefix("test_").removesuffix(".py"), len(place)))
+
 
 @pytest.fixture(autouse=True)
 def examples_write_elsewhere(

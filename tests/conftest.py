@@ -96,7 +96,8 @@ def hostile_run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Mo
     out = tmp_path_factory.mktemp("view") / "run"
     rows = [{"id": f"<b>{p['id']}</b>", "text": p["text"], "group": p["group"]} for p in headscope.passages()[:24]]
     rows[5]["text"] = viewing.HOSTILE + " " + rows[5]["text"]
-    return headscope.analyze(embedded, rows, out=out, per_text=True, shard_size=2, progress=False, group_field="group")
+    options = {"per_text": True, "shard_size": 2, "window": 64, "progress": False, "group_field": "group"}
+    return headscope.analyze(embedded, rows, out=out, **options)
 
 
 @pytest.fixture(scope="session")

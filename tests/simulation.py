@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import headscope
 import planted
@@ -48,7 +49,7 @@ def simulate(
 ) -> Outcome:
     """Draw corpora with an effect "twice" the smallest that matters, at the "bound", or "none", and judge them."""
     one = claim(key)
-    made = pool or planted.pool(model, planted.PLANTED[key][("twice", "bound", "none").index(which)](), texts, seed)
+    made = pool or pool_of(model, planted.PLANTED[key][("twice", "bound", "none").index(which)](), texts, seed)
     truth = truth_of(one, made, size, seed)
     holds = wrong = covered = able = 0
     for place, corpus in enumerate(planted.corpora(made, size, number, seed + 1)):
@@ -58,6 +59,11 @@ def simulate(
         covered += found.low <= truth <= found.high
         able += found.can_tell
     return Outcome(key, which, size, number, truth, *(count / number for count in (holds, wrong, covered, able)))
+
+
+@lru_cache(2)  # of most claims "none" is the same, and it takes longest
+def pool_of(model: headscope.Model, effects: planted.Effects, texts: int, seed: int) -> BlockSums:
+    return planted.pool(model, effects, texts, seed)
 
 
 def truth_of(one: Claim, pool: BlockSums, size: int, seed: int) -> float:

@@ -29,7 +29,7 @@ def result(request: pytest.FixtureRequest, tiny: Tiny) -> headscope.Result:
     )
 
 
-@pytest.mark.parametrize("tau", [0.3, 0.5])
+@pytest.mark.parametrize("tau", [0.5, pytest.param(0.3, marks=pytest.mark.long)])
 def test_quantities_of_pairs(result: headscope.Result, tau: float) -> None:
     for stack in map(result.stack, result.stacks):
         data = stack.dataset

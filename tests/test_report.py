@@ -20,6 +20,7 @@ from headscope.figures.catalog import FIGURES
 from headscope.report import reproduce, write_report
 
 LIMIT = 8_000_000  # bytes
+SMALL: dict[str, Any] = {"window": 64, "layers": [0, 4, 8, 11], "progress": False}  # a page is drawn in seconds
 HOSTILE = '<script>document.title = "taken"</script>'
 NAMES = ['"><img src=x onerror=alert(1)>', "\u202e\x01evil", "a" * 300, "</title><script>alert(2)</script>"]
 
@@ -28,20 +29,23 @@ NAMES = ['"><img src=x onerror=alert(1)>', "\u202e\x01evil", "a" * 300, "</title
 def run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model) -> Path:
     """A run whose texts, ids, groups and bad records try to break out."""
     out = tmp_path_factory.mktemp("report")
+    headscope.analyze(embedded, hostile(16), out=out / "run", group_field="group", per_text=True, batch_size=8, **SMALL)
+    return out / "run"
+
+
+def hostile(number: int) -> list[Any]:
     rows: list[Any] = []
-    for k, p in enumerate(headscope.passages()[:32]):
+    for k, p in enumerate(headscope.passages()[:number]):
         text = f"{HOSTILE} {p['text']} {HOSTILE}" if k % 4 == 0 else p["text"]
         rows.append({"id": NAMES[k % len(NAMES)] + str(k), "text": text, "group": NAMES[k % 2]})
-    rows += [{"id": HOSTILE, "text": 3, "group": "x"}]
-    headscope.analyze(embedded, rows, out=out / "run", group_field="group", per_text=True, progress=False, batch_size=8)
-    return out / "run"
+    return [*rows, {"id": HOSTILE, "text": 3, "group": "x"}]
 
 
 @pytest.fixture(scope="module")
 def floor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("floor") / "run"
     texts = [p["text"] for p in headscope.passages()[:8]]
-    headscope.analyze(headscope.load(random_weights=0), texts, out=out, progress=False)
+    headscope.analyze(headscope.load(random_weights=0), texts, out=out, **SMALL)
     return out
 
 
@@ -80,6 +84,13 @@ def test_the_report_in_a_browser(page: Path) -> None:
             assert "<U+202E><U+1>evil" in shown
             assert tab.locator("#findings tbody tr").count() == 9
             context.close()
+
+
+@pytest.mark.long
+def test_the_report_of_every_layer_is_no_larger(embedded: headscope.Model, tmp_path: Path) -> None:
+    options = {"group_field": "group", "per_text": True, "batch_size": 8, "progress": False}
+    whole = headscope.analyze(embedded, hostile(32), out=tmp_path / "run", **options)
+    assert write_report(whole, tmp_path / "report.html").stat().st_size < LIMIT
 
 
 def test_the_report_works_without_javascript_and_prints(page: Path, tmp_path: Path) -> None:
@@ -143,7 +154,7 @@ def test_figures_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.C
     assert "the paper's Fig. 11" in printed
     assert {p.suffix for p in tmp_path.glob("focal-tokens.*")} == {".svg", ".pdf", ".png"}
     svg = (tmp_path / "focal-tokens.svg").read_text()
-    assert "32 texts" in svg
+    assert "16 texts" in svg
     assert "headscope/bert12" in svg
     assert (tmp_path / "one-head.png").stat().st_size > 20_000
 
@@ -156,7 +167,7 @@ def result(run: Path) -> headscope.Result:
 @pytest.mark.parametrize("name", list(FIGURES))
 def test_every_figure_is_labelled(result: headscope.Result, name: str) -> None:
     figure = result.figure(name)
-    assert "32 texts" in figure.caption
+    assert "16 texts" in figure.caption
     assert "headscope/bert12" in figure.caption
     ElementTree.fromstring(svg_of(figure))  # well-formed, whatever the groups are called
     assert "\u202e" not in figure.caption
@@ -171,17 +182,17 @@ def svg_of(figure: Any) -> bytes:
     return held.getvalue()
 
 
-def test_figures_of_models_of_every_kind(tiny: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "stack"), [pytest.param("gpt2", "decoder", marks=pytest.mark.long), ("t5", "cross")])
+def test_figures_of_models_of_every_kind(tiny: Any, tmp_path: Path, kind: str, stack: str) -> None:
     texts = [p["text"] for p in headscope.passages()[:10]]
-    for kind, stack in (("gpt2", "decoder"), ("t5", "cross")):
-        result = headscope.analyze(tiny(kind), texts, window=32, progress=False).stack(stack)
-        for name in FIGURES:
-            result.figure(name).save(tmp_path / f"{kind}-{name}.png")
-    assert write_report(result, tmp_path / "cross.html", figures=[]).stat().st_size < LIMIT
+    result = headscope.analyze(tiny(kind), texts, window=32, progress=False).stack(stack)
+    for name in FIGURES:
+        result.figure(name).save(tmp_path / f"{kind}-{name}.png")
+    assert write_report(result, tmp_path / f"{stack}.html", figures=[]).stat().st_size < LIMIT
 
 
-def test_a_report_of_one_text(embedded: headscope.Model, tmp_path: Path) -> None:
-    one = headscope.analyze(embedded, ["One text only."], progress=False)
+def test_a_report_of_one_text(tiny: Any, tmp_path: Path) -> None:
+    one = headscope.analyze(tiny("gpt2"), ["One text only."], progress=False)
     html = write_report(one, tmp_path / "one.html").read_text(encoding="utf-8")
     assert "no verdict" in html
     assert "Not drawn" in html
@@ -195,7 +206,8 @@ def test_the_same_result_makes_the_same_report(result: headscope.Result, tmp_pat
     assert a == b
 
 
-def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "twice"])
+def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool) -> None:
     folder = make_folder("roberta", tmp_path / "model")
     texts = tmp_path / "texts.jsonl"
     rows = [{"id": p["id"], "text": p["text"]} for p in headscope.passages()[:16]]
@@ -214,8 +226,9 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(found["findings"][0]["floor"]["values"]) == 2
     assert headscope.Result.open(tmp_path / "out" / "floor-1").texts["texts"] == 8
     assert len(list((tmp_path / "out" / "figures").glob("*.svg"))) >= len(FIGURES)
-    assert main([*told, "--json", "--quiet"]) == 0  # again: nothing is computed twice
-    assert json.loads(capsys.readouterr().out)["windows"] == 12
+    if again:  # nothing is computed twice
+        assert main([*told, "--json", "--quiet"]) == 0
+        assert json.loads(capsys.readouterr().out)["windows"] == 12
 
 
 def test_reproduce_refuses_a_stream(tmp_path: Path) -> None:

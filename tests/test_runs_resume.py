@@ -68,8 +68,8 @@ def killed_and_resumed(folder: Path, tmp_path: Path, kills: int, seed: int) -> N
         pd.testing.assert_frame_equal(*(pd.read_parquet(tmp_path / run_ / name) for run_ in ("whole", "killed")))
 
 
-def test_killed_twenty_times_and_resumed(folder: Path, tmp_path: Path) -> None:
-    killed_and_resumed(folder, tmp_path, 20, seed=1)
+def test_killed_ten_times_and_resumed(folder: Path, tmp_path: Path) -> None:
+    killed_and_resumed(folder, tmp_path, 10, seed=1)
 
 
 @pytest.mark.long

@@ -34,9 +34,9 @@ def test_the_order_in_which_shards_are_computed_does_not_matter(tiny: Tiny, tmp_
 
 
 def test_batch_sizes_move_next_to_no_pair(embedded: headscope.Model) -> None:
-    texts = [p["text"] for p in PASSAGES[:24]]
+    texts = [p["text"] for p in PASSAGES[:9]]
     base = run(embedded, texts, batch_size=1, threads=1)
-    for batch in (7, 64):
+    for batch in (4, 64):
         other = run(embedded, texts, batch_size=batch)
         moved, of = pairs_moved(base, other)
         assert moved <= 2e-5 * of, f"{moved} of {of} pairs changed their bin"
@@ -65,9 +65,20 @@ def test_a_run_goes_on_with_another_number_of_threads(tiny: Tiny, tmp_path: Path
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "run", shard_size=3, threads=3))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_corpus_cut_anywhere_adds_up(data: st.DataObject, tiny: Tiny) -> None:
+    cut_and_added(data, tiny)
+
+
+@pytest.mark.long
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_corpus_cut_at_many_places_adds_up(data: st.DataObject, tiny: Tiny) -> None:
+    cut_and_added(data, tiny)
+
+
+def cut_and_added(data: st.DataObject, tiny: Tiny) -> None:
     model = tiny("gpt2")
     texts = data.draw(st.lists(st.sampled_from(TEXTS), min_size=2, max_size=9, unique=True))
     cut = data.draw(st.integers(1, len(texts) - 1))

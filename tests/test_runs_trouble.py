@@ -167,7 +167,7 @@ def test_a_stream_that_breaks_in_the_middle_keeps_what_is_finished(
 def test_running_out_of_memory_halves_the_batch(folder: Path, tmp_path: Path) -> None:
     """Really out of memory: the process may take only so much, and the first batches are far too large."""
     texts = tmp_path / "long.jsonl"
-    texts.write_text("".join(json.dumps({"text": p["text"] * 3}) + "\n" for p in PASSAGES * 8))
+    texts.write_text("".join(json.dumps({"text": p["text"] * 3}) + "\n" for p in PASSAGES * 6))
     limit = (
         "import headscope, resource, os\nfrom headscope.runs import analyze\nimport pyarrow\n"
         "model = headscope.load(os.sys.argv[1])\n"
@@ -186,7 +186,7 @@ def test_running_out_of_memory_halves_the_batch(folder: Path, tmp_path: Path) ->
     plan = json.loads((tmp_path / "run" / "run.json").read_text())["plan"]
     assert plan["batches"][-1][1] < 512
     result = headscope.Result.open(tmp_path / "run")
-    assert int(result.dataset.texts) == len(PASSAGES) * 8
+    assert int(result.dataset.texts) == len(PASSAGES) * 6
 
 
 MEASURE = """
@@ -203,8 +203,17 @@ print(peak_memory())
 
 
 def test_memory_does_not_grow_with_the_number_of_texts(folder: Path) -> None:
+    assert_memory_stays(folder, 1500)
+
+
+@pytest.mark.long
+def test_memory_does_not_grow_with_thousands_of_texts(folder: Path) -> None:
+    assert_memory_stays(folder, 6000)
+
+
+def assert_memory_stays(folder: Path, most: int) -> None:
     peaks = []
-    for number in (300, 6000):
+    for number in (300, most):
         done = subprocess.run([sys.executable, "-c", MEASURE, folder, str(number)], capture_output=True, text=True,
                               check=True, env=os.environ | {"HF_HUB_OFFLINE": "1"})  # fmt: skip
         peaks.append(int(done.stdout))
@@ -222,9 +231,20 @@ ITEMS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(items=st.lists(ITEMS, max_size=10))
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(items=st.lists(ITEMS, max_size=60))
 def test_bad_records_never_crash_a_run(items: list[Any], tiny: Tiny) -> None:
+    run_with(items, tiny)
+
+
+@pytest.mark.long
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(items=st.lists(ITEMS, max_size=10))
+def test_many_bad_records_never_crash_a_run(items: list[Any], tiny: Tiny) -> None:
+    run_with(items, tiny)
+
+
+def run_with(items: list[Any], tiny: Tiny) -> None:
     every = ["A good text stands first.", *items]
     result = run(tiny("gpt2"), every)
     told = result.texts

@@ -178,7 +178,7 @@ def under_load(model: headscope.Model, *, seconds: float) -> Load:
 
 
 def test_fifty_clients_at_once_get_right_answers_or_are_told_to_come_back(embedded: headscope.Model) -> None:
-    found = under_load(embedded, seconds=20)
+    found = under_load(embedded, seconds=10)
     assert found.full is not None  # until then memory grows with every text
     early, late = found.at(max(5, found.full)), found.memory[-1][1]
     assert late - early < max(150, 0.15 * early)

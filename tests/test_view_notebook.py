@@ -14,8 +14,6 @@ import headscope
 from browser import chromium
 from jupyter import Lab, jupyter_lab
 
-pytestmark = pytest.mark.xdist_group("notebook")  # one JupyterLab for all of them
-
 SOON, LATE = 20_000, 90_000  # milliseconds: for an answer, and for a kernel that has to import and compute
 FEW = 16  # passages
 
@@ -29,7 +27,7 @@ AGAIN = "viewer"
 STATE = "print(viewer.state)"
 ANALYZE = f"""\
 texts = [each["text"] for each in headscope.passages()[:{FEW}]]
-result = headscope.analyze(headscope.load(), texts, shard_size=2, progress=False)
+result = headscope.analyze(headscope.load(), texts, window=48, shard_size=2, progress=False)
 result.show()"""
 CELLS = [("markdown", WORDS), ("code", INSPECT), ("code", AGAIN), ("code", STATE), ("code", ANALYZE)]
 
@@ -215,7 +213,7 @@ def test_a_tile_of_the_atlas_shows_its_head(notebook: Notebook, seen: headscope.
 
 def test_a_result_shows_the_findings_of_python(notebook: Notebook, embedded: headscope.Model) -> None:
     texts = [each["text"] for each in headscope.passages()[:FEW]]
-    findings = headscope.analyze(embedded, texts, shard_size=2, progress=False).findings()
+    findings = headscope.analyze(embedded, texts, window=48, shard_size=2, progress=False).findings()
     rows = notebook.view(ANALYZE).locator(".findings tr[data-claim]")
     told = rows.evaluate_all("rows => rows.map(row => [row.dataset.claim, row.dataset.verdict])")
     assert told == [[each.key, each.verdict] for each in findings]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 import re
 from collections import Counter
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import headscope
 import naive
@@ -67,12 +70,9 @@ def test_a_cell_of_the_matrix_and_its_two_tokens_are_linked(tab: Tab, address: s
 
 def test_the_matrix_is_painted_where_the_pairs_are(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
-    pixels = page.evaluate(
-        """() => { const c = document.querySelector('#headscope').shadowRoot.querySelector('canvas.picture');
-        return [c.width, [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]] }"""
-    )
-    wide = int(pixels[0])
-    grey = np.array(pixels[1]).reshape(wide, wide, 4)[..., :3].mean(-1)
+    picture = Image.open(io.BytesIO(base64.b64decode(painted(page).partition(",")[2])))
+    wide = picture.width
+    grey = np.array(picture.convert("RGB")).mean(-1)
     size = len(seen.window)
     cell = (wide - 14) / size
 
