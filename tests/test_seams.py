@@ -197,6 +197,31 @@ def test_compiled_code_on_disk_does_not_notice_another_file(tmp_path: Path) -> N
     assert answers == ["True", "True"]  # 7 < 5 is stale
 
 
+CHANGED = """
+import sys
+from typing import NamedTuple
+import numpy as np
+from headscope.measures.numba_options import compiled
+class {name}(NamedTuple):
+    values: object
+@compiled
+def total(group):
+    return group.values.sum() * {factor}
+print(total({name}(np.ones(3))))
+"""
+
+
+def test_compiled_code_of_a_changed_file_is_dropped(tmp_path: Path) -> None:
+    """Also where it names a group of arguments that is gone, on which numba itself fails."""
+    for name, factor, answer in (("Old", 1, "3.0"), ("Old", 1, "3.0"), ("New", 2, "6.0")):
+        (tmp_path / "loops.py").write_text(CHANGED.format(name=name, factor=factor))
+        done = subprocess.run(
+            [sys.executable, "-c", "import loops"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.strip() == answer, done.stderr
+        assert list((tmp_path / "__pycache__").glob("loops.total-*.nbi"))
+
+
 def test_compiled_functions_use_nothing_of_another_file() -> None:
     names = []
     for name, function in compiled_functions():
