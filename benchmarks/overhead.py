@@ -41,7 +41,7 @@ from headscope.measures.batch_index import BatchIndex, index_batch
 from headscope.measures.relations import RELATIONS
 from headscope.models.forward import Batch, collate, forward, pad_token
 from headscope.result.shards import pack
-from headscope.runs.plan import peak_memory
+from headscope.runs.capacity import peak_memory
 from headscope.runs.settings import make_settings
 from headscope.runs.worker import Threads, Worker
 from headscope.texts import Record

@@ -72,6 +72,13 @@ def test_quantities_of_attention_and_focal_tokens(result: headscope.Result) -> N
             same(unique.value.sel(layer=layer), number)
             same(unique.base.sel(layer=layer), expected)
             same(excess.value.sel(layer=layer), number - expected)
+            same(stack.quantity("focal_expected", draws=0).value.sel(layer=layer), expected)
+        high, flat = (stack.quantity(name, by="head", draws=0).value for name in ("high_pairs", "flat"))
+        for layer in layers:
+            same(
+                high.sel(layer=layer, head=1), float(data["pairs"].sel(layer=layer, head=1, level=range(11, 21)).sum())
+            )
+            same(flat.sel(layer=layer, head=1), float(data["flat"].sel(layer=layer, head=1)))
         for name in ("focal_share", "focal_frequency", "focal_distance"):
             found = stack.quantity(name, by="head", draws=0)
             total = data[name].isel(threshold=9) if name == "focal_share" else data[name]
@@ -115,7 +122,8 @@ def test_claims(result: headscope.Result) -> None:
 
 def test_every_quantity_is_here() -> None:
     tested = {*OF_PAIRS, "stop_focus", "end_focus", "focal_unique", "focal_excess", "focal_share", "focal_frequency",
-              "focal_distance", "likeness", "mask_contrast", *(f"separation_{s}" for s in SIGNALS)}  # fmt: skip
+              "focal_distance", "likeness", "mask_contrast", "focal_expected", "high_pairs", "flat",
+              *(f"separation_{s}" for s in SIGNALS)}  # fmt: skip
     assert tested == set(QUANTITIES)
     assert [claim.key for claim in CLAIMS] == ["1a", "1b", "2", "3", "4", "5", "6", "7", "8"]
 

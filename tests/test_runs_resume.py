@@ -138,7 +138,6 @@ def test_a_crash_in_the_first_moment_does_not_block_the_folder(tiny: Tiny, tmp_p
         ({"layers": [0]}, r"settings.layers: None, and \[0\]"),
         ({"shard_size": 5}, "plan.shard_size: 4, and 5"),
         ({"batch_size": 8}, "plan.batch_size: 4, and 8"),
-        ({"threads": 1}, "plan.threads: 2, and 1"),
         ({"per_text": True}, "plan.per_text: False, and True"),
         ({"limit": 20}, "texts.limit: None, and 20"),
     ],

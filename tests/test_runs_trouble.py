@@ -197,7 +197,7 @@ def stream(n):
     for k in range(n):
         yield texts[k % 64][: 200 + k % 97]
 headscope.analyze(model, stream(int(sys.argv[2])), window=64, shard_size=100, batch_size=16, threads=2, progress=False)
-from headscope.runs.plan import peak_memory
+from headscope.runs.capacity import peak_memory
 print(peak_memory())
 """
 

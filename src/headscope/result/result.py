@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h5netcdf
 import numpy as np
 import xarray as xr
 
@@ -291,7 +292,7 @@ def _attributes(file: Path) -> dict[str, Any]:
         raise HeadscopeError(f"there is no file {str(file)!r}", "check the path")
     try:
         check_seal(file)
-        with xr.open_dataset(file, engine="h5netcdf") as opened:
+        with h5netcdf.File(file, "r") as opened:  # much faster than a whole dataset
             attrs = dict(opened.attrs)
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise HeadscopeError(
