@@ -66,7 +66,7 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_gguf(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    assert "no GGUF file" in refusal(tmp_path / "notes.txt")
+    assert "not a GGUF file" in refusal(tmp_path / "notes.txt")
     (tmp_path / "bad.gguf").write_bytes(b"not a gguf")
     assert "does not begin like a GGUF" in refusal(tmp_path / "bad.gguf")
     (tmp_path / "cut.gguf").write_bytes(b"GGUF\x03\x00\x00\x00")
@@ -87,9 +87,9 @@ def test_an_unknown_architecture(folder: Path) -> None:
 def test_a_half_downloaded_file(folder: Path) -> None:
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:10_000_000])
-    assert "no whole safetensors file" in refusal(folder)
+    assert "not a whole safetensors file" in refusal(folder)
     file.write_bytes(b"")
-    assert "no whole safetensors file" in refusal(folder)
+    assert "not a whole safetensors file" in refusal(folder)
     file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     assert "Git LFS pointer" in refusal(folder)
     file.unlink()
@@ -228,7 +228,7 @@ def test_strange_files(folder: Path) -> None:
 def test_a_link_that_leads_nowhere(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").symlink_to("gone")
-    assert "no whole safetensors file" in refusal(folder)
+    assert "not a whole safetensors file" in refusal(folder)
 
 
 @pytest.mark.parametrize("changes", [{"num_hidden_layers": 3000}, {"num_labels": 10**9}, {"n_positions": 10**11}])
@@ -335,9 +335,9 @@ def test_converting_says_what_it_cannot_use(folder: Path, tmp_path: Path) -> Non
         with pytest.raises(HeadscopeError, match=match):
             headscope.convert(source, out)
     strange: list[tuple[Any, str]] = [
-        ([1, 2], "no table of tensors"), ({}, "no table of tensors"),
-        ({"a": torch.eye(2).to_sparse()}, "no plain tensor"), ({"a": torch.ones(1) * 1j}, "no plain tensor"),
-        ({"a": torch.ones(1, device="meta")}, "no plain tensor"),
+        ([1, 2], "not a table of tensors"), ({}, "not a table of tensors"),
+        ({"a": torch.eye(2).to_sparse()}, "not a plain tensor"), ({"a": torch.ones(1) * 1j}, "not a plain tensor"),
+        ({"a": torch.ones(1, device="meta")}, "not a plain tensor"),
     ]  # fmt: skip
     for held, match in strange:
         torch.save(held, folder / "pytorch_model.bin")
