@@ -219,7 +219,7 @@ def test_a_variable_declared_elsewhere_is_filled(make: Callable[..., Accumulator
         sums[0] += len(batch.queries.lengths)
 
     variables.declare(Variable("longest", ("layer", "head"), "largest |O_i|²", kind="sum", fill=longest))
-    variables.declare(Variable("read", ("reading", "head"), "windows, by reading", fill=by_reading))
+    variables.declare(Variable("read", ("reading", "layer", "head"), "windows, by reading", fill=by_reading))
     try:
         batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
         heads = Heads(batch, "encoder", seed=1)
@@ -230,7 +230,7 @@ def test_a_variable_declared_elsewhere_is_filled(make: Callable[..., Accumulator
         sums = accumulator.sums()["encoder"]
         expected = sum((own[list(LAYERS)] ** 2).sum(-1).max(-1) for own, _ in heads.each)
         np.testing.assert_allclose(sums["longest"], expected)
-        np.testing.assert_array_equal(sums["read"], np.full((1, HEADS), len(TEXTS) * len(LAYERS)))
+        np.testing.assert_array_equal(sums["read"], np.full((1, len(LAYERS), HEADS), len(TEXTS)))
     finally:
         variables.withdraw("longest")
         variables.withdraw("read")

@@ -140,6 +140,8 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
         variables.declare(Variable("pairs", ("layer",), "taken", fill=spread))
     with pytest.raises(HeadscopeError, match="no dimension 'colour'"):
         variables.declare(Variable("new", ("colour",), "unknown", fill=spread))
+    with pytest.raises(HeadscopeError, match="no dimension 'layer'"):
+        variables.declare(Variable("new", ("head",), "of no layer", fill=spread))
     with pytest.raises(HeadscopeError, match="nothing fills"):
         variables.declare(Variable("new", ("layer",), "empty"))
     with pytest.raises(HeadscopeError, match="not a variable of yours"):

@@ -13,12 +13,11 @@ from headscope.choices import differences
 from headscope.errors import HeadscopeError
 from headscope.findings.claims import CannotTell, Claim
 from headscope.findings.resampling import Resampling
+from headscope.findings.trouble import UNIFORM
 from headscope.measures.block_sums import BlockSums
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
-
-UNIFORM = 0.8  # of all pairs are high
 
 
 @dataclass(frozen=True)

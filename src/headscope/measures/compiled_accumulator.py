@@ -254,7 +254,7 @@ class StackSums:
         self.focal[k].note(tokens)
         for each in self.declared:
             if each.fill is not None:
-                each.fill(read, sums[each.name][k] if each.dims[:1] == ("layer",) else sums[each.name])
+                each.fill(read, np.moveaxis(sums[each.name], each.dims.index("layer"), 0)[k])
         drawing = (number >= 0).sum(1)  # heads with a focal token
         chance = np.take_along_axis(queries.expected, drawing[:, None], 1)  # (B, 1)
         with np.errstate(divide="ignore", invalid="ignore"):

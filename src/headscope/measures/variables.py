@@ -163,6 +163,8 @@ def declare(variable: Variable) -> Variable:
         raise HeadscopeError(f"there is no dimension {unknown[0]!r}", f"use some of {', '.join(DIMENSIONS)}")
     if variable.fill is None:
         raise HeadscopeError(f"nothing fills {variable.name!r}", "give fill=, a function of a layer and the sums")
+    if "layer" not in variable.dims:  # layers of several batches are added at once, each in its own place
+        raise HeadscopeError(f"{variable.name!r} has no dimension 'layer'", "keep it for each layer")
     VARIABLES[variable.name] = variable
     return variable
 

@@ -27,6 +27,7 @@ from headscope.measures import derived
 from headscope.measures.columns import SCORES
 from headscope.measures.derived import Array, ratio
 from headscope.measures.quantities import Quantity, shown_in
+from headscope.report.examples import LONGEST
 from headscope.result.result import Result
 from headscope.result.rows import examples_of_layer, row_paths
 from headscope.view.arrays import pack
@@ -34,7 +35,6 @@ from headscope.windows.text import in_a_line, visible
 
 CURVE = 24  # points of a curve over distance, at most
 EXAMPLES = 5  # texts to a head and score
-LONGEST = 600  # characters of a text that are shown
 
 
 @dataclass
