@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
@@ -20,7 +20,7 @@ FEW_PAIRS = 10  # with fewer high pairs than this, a focal token says little
 LONGEST_SUMMED = 512  # tokens; the mean matrix of longer windows is not kept
 DEFAULT_WINDOW = 128  # tokens, the paper's
 
-Similarity = Literal["dot", "cosine"]
+Reading = Literal["dot", "cosine", "centred", "values"]
 Scale = Literal["max", "rank"]
 Repeated = Literal["token", "word"]
 Windows = Literal["first", "all", "random"]
@@ -35,15 +35,20 @@ def _choice(default: Any, help: str, *, of_text: bool = True, label: str = "") -
 class Choices:
     """The choices that the method leaves open, as they were made.
 
-    >>> Choices(tau=0.6).similarity
-    'dot'
-    >>> Choices(similarity="manhattan")
+    >>> Choices(tau=0.6).readings
+    ('dot', 'cosine')
+    >>> Choices(readings=("manhattan",))
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: similarity='manhattan'. To fix it: use one of dot, cosine.
+    headscope.errors.HeadscopeError: readings='manhattan'. To fix it: use some of dot, cosine, centred, values.
     """
 
     window: int = _choice(DEFAULT_WINDOW, "tokens in a window, special tokens included", label="tokens in the window")
-    similarity: Similarity = _choice("dot", "how two outputs are compared: their product, or the cosine between them")
+    readings: tuple[Reading, ...] = _choice(
+        ("dot", "cosine"),
+        "how S is read, the main reading first: product of outputs, cosine, cosine of outputs without their mean, or "
+        "cosine of value vectors",
+        label="reading",
+    )
     scale: Scale = _choice(
         "max", "what a level is: a share of the window's largest S, or a rank among its pairs", label="levels by"
     )
@@ -57,14 +62,20 @@ class Choices:
 
     def __post_init__(self) -> None:
         for name, values in allowed_values().items():
-            if getattr(self, name) not in values:
+            if name != "readings" and getattr(self, name) not in values:
                 raise HeadscopeError(f"{name}={getattr(self, name)!r}", f"use one of {', '.join(values)}")
+        object.__setattr__(self, "readings", checked_readings(self.readings))
         if not isinstance(self.language, str) or not re.fullmatch(r"[a-z]{2,3}", self.language):
             raise HeadscopeError(f"language={self.language!r} is not a language code", "use ISO 639: en, de, zh, …")
         if not isinstance(self.window, int) or self.window < 1:
             raise HeadscopeError(f"window={self.window}", "ask for at least one token")
         first_high_bin(self.tau)
         check_theta(self.theta)
+
+    @property
+    def reading(self) -> str:
+        """The main reading."""
+        return self.readings[0]
 
     @property
     def of_text(self) -> dict[str, Any]:
@@ -80,7 +91,7 @@ class TextChoices(TypedDict, total=False):
     """The choices as keyword arguments, for one text. `window` is None where the model's usual one is meant."""
 
     window: int | None
-    similarity: Similarity
+    readings: str | Sequence[str]
     scale: Scale
     repeated: Repeated
     special: bool
@@ -103,7 +114,7 @@ def make_choices(given: Mapping[str, Any], usual_window: int = DEFAULT_WINDOW) -
     64
     >>> make_choices({"thau": 0.6})
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: there is no option 'thau'. To fix it: use some of window, similarity, …
+    headscope.errors.HeadscopeError: there is no option 'thau'. To fix it: use some of window, readings, …
     """
     names = [each.name for each in fields(Choices)]
     unknown = next((name for name in given if name not in names), None)
@@ -121,6 +132,7 @@ class Choice:
     kind: type  # int, float, bool or str
     default: Any
     allowed: tuple[str, ...]  # empty where any value of the kind may do
+    several: bool  # whether more than one may be named
     help: str
     of_text: bool
     label: str
@@ -130,7 +142,7 @@ def described(of_text: bool | None = None) -> list[Choice]:
     """Every choice, or only those that matter for a single text.
 
     >>> [choice.name for choice in described(of_text=True)]
-    ['window', 'similarity', 'scale', 'repeated', 'special', 'language']
+    ['window', 'readings', 'scale', 'repeated', 'special', 'language']
     """
     allowed, hints = allowed_values(), get_type_hints(Choices)
     return [
@@ -139,6 +151,7 @@ def described(of_text: bool | None = None) -> list[Choice]:
             str if each.name in allowed else hints[each.name],
             each.default,
             allowed.get(each.name, ()),
+            isinstance(each.default, tuple),
             each.metadata["help"],
             each.metadata["of_text"],
             each.metadata["label"] or each.name,
@@ -150,8 +163,22 @@ def described(of_text: bool | None = None) -> list[Choice]:
 
 def allowed_values() -> dict[str, tuple[str, ...]]:
     """The choices among a few words, and the words."""
-    return {"similarity": get_args(Similarity), "scale": get_args(Scale), "repeated": get_args(Repeated),
+    return {"readings": get_args(Reading), "scale": get_args(Scale), "repeated": get_args(Repeated),
             "windows": get_args(Windows)}  # fmt: skip
+
+
+def checked_readings(named: str | Sequence[str]) -> tuple[Any, ...]:
+    """Readings as they were named, each once; the first is the main one.
+
+    >>> checked_readings("cosine")
+    ('cosine',)
+    """
+    each = (named,) if isinstance(named, str) else tuple(dict.fromkeys(named))
+    known = get_args(Reading)
+    unknown = next((one for one in each if one not in known), None)
+    if unknown is not None or not each:
+        raise HeadscopeError(f"readings={unknown!r}", f"use some of {', '.join(known)}")
+    return each
 
 
 def first_high_bin(tau: float) -> int:

@@ -14,7 +14,12 @@ def add_choices(group: argparse._ArgumentGroup | argparse.ArgumentParser, *names
     every = {choice.name: choice for choice in described()}
     for name in names:
         choice, flag = every[name], f"--{name}"
-        if choice.kind is bool:
+        if choice.several:  # named one by one: --reading dot --reading cosine
+            group.add_argument(
+                f"--{name.removesuffix('s')}", dest=name, action="append", choices=choice.allowed,
+                help=f"{choice.help}; may be named more than once (default {' and '.join(choice.default)})",
+            )  # fmt: skip
+        elif choice.kind is bool:
             group.add_argument(flag, action="store_true", help=choice.help)
         elif name == "window":  # the model has a say
             group.add_argument(

@@ -109,7 +109,7 @@ def _looking(look: argparse._ArgumentGroup) -> None:
 
 def _choices(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("choices of the method")
-    add_choices(group, "tau", "theta", "similarity", "scale", "repeated", "special", "language")
+    add_choices(group, "tau", "theta", "readings", "scale", "repeated", "special", "language")
 
 
 def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

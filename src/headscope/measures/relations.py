@@ -12,6 +12,7 @@ class RelationCodes(NamedTuple):
     """The numbers that stand for the relations, by name: compiled loops take them as an argument."""
 
     word_pieces: int
+    marks: int
     stop: int
     punctuation: int
     both: int
@@ -22,7 +23,7 @@ class RelationCodes(NamedTuple):
 
 RELATIONS = RelationCodes._fields
 CODES = RelationCodes(*range(len(RELATIONS)))
-WORD_PIECES, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SAME_SENTENCE, REPEATED, UNRELATED = CODES
+WORD_PIECES, MARKS, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SAME_SENTENCE, REPEATED, UNRELATED = CODES
 
 
 def relations(
@@ -49,8 +50,10 @@ def relations(
     relation[repeated] = REPEATED
     relation[in_sentence] = SAME_SENTENCE
     relation[in_sentence & repeated] = BOTH
+    mark = stop | punctuation
     relation[punctuation[first] | punctuation[second]] = PUNCTUATION_PAIR
     relation[stop[first] | stop[second]] = STOP_PAIR
+    relation[mark[first] & mark[second]] = MARKS
     relation[equal(word)] = WORD_PIECES
     return relation
 
