@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headscope.measures.numba_options import compiled
+from headscope.measures.numba_options import compiled, inner
 
 
 class AttentionIn(NamedTuple):
@@ -41,7 +41,7 @@ class AttentionOut(NamedTuple):
     roots: Any  # (B, H, Tq, Tk) float32: square roots of the weights, 0 in padding; empty where they are not wanted
 
 
-@compiled
+@inner
 def _entropy(weights: Any, bits: Any, size: int, factor: float, log: Any, mantissa: Any, parts: Any, out: Any) -> None:
     """Add -a·ln a of one row, times a factor, to each column.
 
@@ -60,7 +60,7 @@ def _entropy(weights: Any, bits: Any, size: int, factor: float, log: Any, mantis
         out[j] -= np.float64(weights[j] * value) * factor
 
 
-@compiled
+@inner
 def _read_rows(read: AttentionIn, roots: Any, b: int, h: int, log: Any, buffers: Any, column: Any, spread: Any) -> None:
     """Column sums of one map, what each column adds to the entropy, and square roots."""
     weights, bits, readable = read.weights, read.bits, read.readable
