@@ -5,7 +5,6 @@ Numbers are such that products are exact in every precision: so are counts, and 
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -244,12 +243,12 @@ def test_pairs_of_texts_have_special_tokens_in_between(
 
 def test_long_windows(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
     """Past 512 tokens: pairs by band, one map, no sum of matrices. Few tokens count, so that it is quick."""
-    length, sides = 600, 2
+    length, sides = 520, 2
     cut = text_window(" ".join(TEXTS * 12), None, embedded.tokenizer, embedded.template, length=length)
     far = np.arange(len(cut)) % 11 > 0
     thin = replace(cut, category=np.where(far, END, cut.category), sentence=np.where(far, -1, cut.sentence))
     assert len(cut) == length
-    batch = WindowBatch((cut_to(thin, 540), thin))
+    batch = WindowBatch((cut_to(thin, 300), thin))
     shape = {"encoder": Shape((0,), sides, length)}
     heads = Heads(batch, "encoder", seed=8, heads=sides, layers=1)
     accumulator = make(shape, Choices(window=length))
