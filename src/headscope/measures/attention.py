@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headscope.measures.similarity import root
+
 
 def may_read(readable: Tensor | None, batch: int, queries: int, keys: int, device: torch.device) -> Tensor:
     """Which tokens a token may read, for every window of a padded batch: (B, Tq, Tk) bool.
@@ -56,13 +58,8 @@ def even_of_batch(readable: Tensor | None, queries: Sequence[int], keys: Sequenc
     size, tall, wide = len(queries), max(queries), max(keys)
     rows = torch.arange(tall)[None] < torch.tensor(queries)[:, None]  # (B, Tq)
     columns = torch.arange(wide)[None] < torch.tensor(keys)[:, None]  # (B, Tk)
-    allowed = rows[:, :, None] & columns[:, None, :]
-    if readable is not None:
-        while readable.ndim > 3:  # heads share what may be read
-            readable = readable[:, 0]
-        allowed = allowed & readable.cpu().expand(size, tall, wide)
-    share = allowed.double() / allowed.sum(2, keepdim=True).clamp_min(1)
-    return share.sum(1).numpy()
+    may = may_read(readable, size, tall, wide, torch.device("cpu"))
+    return even_attention(may & rows[:, :, None] & columns[:, None, :]).sum(1).numpy()
 
 
 def received(given: Tensor, even: Tensor) -> Tensor:
@@ -125,7 +122,7 @@ def entropy(weights: Tensor, may: Tensor) -> Tensor:
     several = reads > 1
     if not several.any():
         return torch.zeros(len(weights), dtype=torch.float64, device=weights.device)
-    own = torch.special.entr(weights[:, several].double()).sum(-1)  # (H, those)
+    own: Tensor = torch.special.entr(weights[:, several].double()).sum(-1)  # (H, those)
     return (own / reads[several].double().log()).mean(1)
 
 
@@ -149,7 +146,7 @@ def rows(weights: Tensor, first: Tensor, second: Tensor) -> Tensor:
     >>> rows(torch.tensor([[[1.0, 0.0], [0.25, 0.75]]]), torch.tensor([0]), torch.tensor([1])).tolist()
     [[0.5]]
     """
-    roots = weights.sqrt()
+    roots = root(weights)
     return (roots @ roots.transpose(-1, -2))[:, first, second]
 
 

@@ -59,10 +59,11 @@ def relations(
     return relation
 
 
-def tally(*coordinates: tuple[Tensor, int]) -> Tensor:
+def tally(*coordinates: tuple[Tensor, int], weight: Tensor | None = None) -> Tensor:
     """How many pairs of each head stand at which place: coordinates of the pairs, each with its size, to (H, *sizes).
 
-    A coordinate is (H, P), or (P,) where it is the same for all heads; the first one must have heads.
+    A coordinate is (H, P), or (P,) where it is the same for all heads; the first one must have heads. `weight` (P,) is
+    a whole number that is added for each pair instead of 1.
 
     >>> tally((torch.tensor([[1, 0, 1]]), 2), (torch.tensor([2, 0, 2]), 3)).tolist()
     [[[1, 0, 0], [0, 0, 2]]]
@@ -71,7 +72,8 @@ def tally(*coordinates: tuple[Tensor, int]) -> Tensor:
     cell = torch.zeros_like(coordinates[0][0])
     for place, size in coordinates:
         cell = cell * size + place  # (H, P)
-    counts = cell.new_zeros(len(cell), math.prod(sizes)).scatter_add_(1, cell, torch.ones_like(cell))
+    each = torch.ones_like(cell) if weight is None else weight.expand_as(cell)
+    counts = cell.new_zeros(len(cell), math.prod(sizes)).scatter_add_(1, cell, each)
     return counts.view(len(cell), *sizes)
 
 
