@@ -1,27 +1,21 @@
-"""The floor: what models of the same architecture do that have learned nothing."""
+"""Untrained models: what the same architecture does that has learned nothing, a floor for what learning adds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headscope.choices import differences
-from headscope.errors import HeadscopeError
 from headscope.findings.claims import CannotTell, Claim
 from headscope.findings.resampling import Resampling
 from headscope.findings.trouble import UNIFORM
 from headscope.measures.block_sums import BlockSums
 
-if TYPE_CHECKING:
-    from headscope.result.result import Result
-
 
 @dataclass(frozen=True)
-class Floor:
+class Untrained:
     """One statistic of some untrained models, and what learning added beyond their spread."""
 
     values: tuple[float, ...]
@@ -51,26 +45,9 @@ class Floor:
         }[self.learned]
 
 
-def check_floors(result: Result, floors: Sequence[Result]) -> None:
-    """A floor is the same architecture with other weights, read with the same settings; each counts once."""
-    seen = {result.model["weights"]}
-    for floor in floors:
-        if floor.model["weights"] in seen:
-            raise HeadscopeError(
-                f"the floor {floor.model['name']} has weights that are there already",
-                "give untrained models of different seeds: headscope analyze … --random-weights 0",
-            )
-        seen.add(floor.model["weights"])
-        other = differences(result.settings, floor.settings)
-        other += [f"the models' {part}" for part in ("config", "tokenizer") if result.model[part] != floor.model[part]]
-        if other:
-            raise HeadscopeError(
-                f"the floor {floor.model['name']} differs in more than its weights: {'; '.join(other)}",
-                "make it with the same architecture and settings",
-            )
-
-
-def floor_of(claim: Claim, own: BlockSums, low: float, high: float, floors: Sequence[BlockSums], tau: float) -> Floor:
+def floor_of(
+    claim: Claim, own: BlockSums, low: float, high: float, untrained: Sequence[BlockSums], tau: float
+) -> Untrained:
     """Compare a number's interval with the same number of untrained models.
 
     Where an untrained model finds nearly all pairs similar, claims about similar pairs have nothing to compare; claim
@@ -80,7 +57,7 @@ def floor_of(claim: Claim, own: BlockSums, low: float, high: float, floors: Sequ
     be expected: mean ± t · sd · √(1 + 1/k) of k of them.
     """
     values = []
-    for sums in floors:
+    for sums in untrained:
         if claim.thresholds == "tau" and _uniform(sums, tau):
             continue
         if claim.key == "2" and not 0.8 < sums.windows.mean() / max(own.windows.mean(), 1e-9) < 1.25:
@@ -98,7 +75,7 @@ def _uniform(sums: BlockSums, tau: float) -> bool:
     return bool(high > UNIFORM * sums.pairs.sum())
 
 
-def compared_with(values: Sequence[float], low: float, high: float) -> Floor:
+def compared_with(values: Sequence[float], low: float, high: float) -> Untrained:
     """The floor from the numbers of untrained models, and how the interval of the trained one compares with it.
 
     >>> compared_with([1.0, 1.02, 0.98], 1.4, 1.6).learned
@@ -107,11 +84,11 @@ def compared_with(values: Sequence[float], low: float, high: float) -> Floor:
     known = [each for each in values if math.isfinite(each)]
     if len(known) < 2:
         one = known[0] if known else math.nan
-        return Floor(tuple(known), one, math.nan, math.nan, "")
+        return Untrained(tuple(known), one, math.nan, math.nan, "")
     from scipy.stats import t
 
     mean, spread = float(np.mean(known)), float(np.std(known, ddof=1))
     reach = float(t.ppf(0.975, len(known) - 1)) * spread * math.sqrt(1 + 1 / len(known))
     least, most = mean - reach, mean + reach
     learned = "" if math.isnan(low) else "more" if low > most else "less" if high < least else "nothing"
-    return Floor(tuple(known), mean, least, most, learned)
+    return Untrained(tuple(known), mean, least, most, learned)

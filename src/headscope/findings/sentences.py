@@ -13,12 +13,12 @@ from headscope.measures.derived import ratio
 from headscope.measures.quantities import QUANTITIES
 
 if TYPE_CHECKING:
-    from headscope.findings.floor import Floor
+    from headscope.findings.floor import Untrained
     from headscope.findings.verdicts import Finding
 
 
 def in_words(
-    claim: Claim, finding: Finding, sums: BlockSums, tau: float, share: float | None, floor: Floor | None
+    claim: Claim, finding: Finding, sums: BlockSums, tau: float, share: float | None, untrained: Untrained | None
 ) -> str:
     """What was found for this claim."""
     if math.isnan(finding.value):
@@ -26,8 +26,8 @@ def in_words(
     sentences = [_measured(claim, finding, sums, tau), _judged(claim, finding)]
     if share is not None:
         sentences.append(f"Each taken by itself, {share:.0%} of the texts show it.")
-    if floor is not None:
-        words = floor.words
+    if untrained is not None:
+        words = untrained.words
         sentences.append(f"{words[0].upper()}{words[1:]}.")
     return " ".join(sentences)
 

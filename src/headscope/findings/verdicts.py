@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headscope.findings.claims import CLAIMS, CannotTell, Claim
-from headscope.findings.floor import Floor, check_floors, floor_of
+from headscope.findings.controls import check_controls
+from headscope.findings.floor import Untrained, floor_of
 from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling
 from headscope.findings.sentences import in_words
 from headscope.findings.trouble import signs_of_trouble
@@ -42,7 +43,7 @@ class Finding:
     reason: str = ""  # why there is no verdict
     sentence: str = ""
     texts: float | None = None  # share of texts that show the effect on their own, where rows per text were kept
-    floor: Floor | None = None
+    untrained: Untrained | None = None  # the same of untrained models, where there are runs of some
 
     def interval(self) -> str:
         """The number with its interval, as one string."""
@@ -99,9 +100,9 @@ class Findings(Sequence[Finding]):
 
         columns = "key claim says statistic value low high none bound verdict texts sentence".split()
         frame = pd.DataFrame([{name: getattr(f, name) for name in columns} for f in self.items])
-        if any(f.floor for f in self.items):
-            frame["floor"] = [f.floor.mean if f.floor else math.nan for f in self.items]
-            frame["learned"] = [f.floor.learned if f.floor else None for f in self.items]
+        if any(f.untrained for f in self.items):
+            frame["untrained"] = [f.untrained.mean if f.untrained else math.nan for f in self.items]
+            frame["learned"] = [f.untrained.learned if f.untrained else None for f in self.items]
         return frame
 
     def as_dict(self) -> dict[str, Any]:
@@ -113,24 +114,23 @@ class Findings(Sequence[Finding]):
 
 
 def findings(
-    result: Result, *, tau: float | None = None, floors: Sequence[Result] = (), draws: int = DRAWS, seed: int = 0
+    result: Result, *, tau: float | None = None, controls: Sequence[Result] = (), draws: int = DRAWS, seed: int = 0
 ) -> Findings:
     """Compare every claim with a result."""
     from headscope.findings.single_texts import shares_of_texts
 
-    check_floors(result, floors)
+    beside = check_controls(result, controls)
+    blank = [each.blocks for each in beside.untrained]
     sums, at = result.blocks, result.tau(tau)
     resample = Resampling(sums.windows, draws=draws, seed=seed)
     shares = shares_of_texts(result, at)
     items = []
     for claim in CLAIMS:
         finding = judge(claim, sums, resample, at)
-        floor = (
-            floor_of(claim, sums, finding.low, finding.high, [each.blocks for each in floors], at) if floors else None
-        )
+        untrained = floor_of(claim, sums, finding.low, finding.high, blank, at) if blank else None
         share = shares.get(claim.key)
-        sentence = in_words(claim, finding, sums, at, share, floor)
-        items.append(replace(finding, sentence=sentence, texts=share, floor=floor))
+        sentence = in_words(claim, finding, sums, at, share, untrained)
+        items.append(replace(finding, sentence=sentence, texts=share, untrained=untrained))
     return Findings(
         model=result.model["name"],
         stack=result.name,
@@ -146,7 +146,7 @@ def findings(
             "settings": result.settings,
             "model": result.model,
             "texts": result.texts,
-            "floors": [floor.model["name"] for floor in floors],
+            "controls": beside.names,
         },
     )
 
