@@ -45,6 +45,7 @@ class Reader:
             model.network,
             self._hand_over,
             weights=True,
+            values=True,
             route=model.report.route,
             causal=model.stack().causal,
             layers=layers,

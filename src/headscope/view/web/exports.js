@@ -100,7 +100,11 @@ function panelAsSvg({ head, text, tokens, chart }, { matrix, root }, state, them
   const picture = vector(
     "g",
     {},
-    vector("text", { x: GAP, y: 26, "font-size": 17 }, `Layer ${head.layer}, head ${head.head} · ${text.model}`),
+    vector(
+      "text",
+      { x: GAP, y: 26, "font-size": 17 },
+      `Layer ${head.layer}, head ${head.head}, by ${head.reading} · ${text.model}`,
+    ),
     vector("text", { x: GAP, y: 46, "font-size": 12 }, about),
     wordsAsSvg(tokens, text),
     vector("image", {

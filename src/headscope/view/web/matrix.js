@@ -70,6 +70,7 @@ export function matrixView(events) {
       head.text.id,
       head.layer,
       head.head,
+      head.reading,
       state.show,
       box.x,
       box.y,
@@ -343,7 +344,7 @@ function described(head, state) {
   };
   const counts = head.counts(state.tau);
   return (
-    `${names[state.show]} of layer ${head.layer}, head ${head.head}, ${head.size} tokens. ` +
+    `${names[state.show]} of layer ${head.layer}, head ${head.head}, ${head.size} tokens, read by ${head.reading}. ` +
     `${counts.high} of ${head.pairs.number} pairs are similar at τ ${(state.tau / 20).toFixed(2)}. ` +
     "The table of strongest pairs below holds the same as text."
   );
