@@ -1,9 +1,1 @@
-"""Derived numbers, intervals and verdicts: from a result to an answer."""
-
-from headscope.findings.claims import CLAIMS, Claim
-from headscope.findings.estimates import quantity
-from headscope.findings.floor import Floor
-from headscope.findings.verdicts import Finding, Findings, findings
-from headscope.measures.quantities import QUANTITIES
-
-__all__ = ["CLAIMS", "QUANTITIES", "Claim", "Finding", "Findings", "Floor", "findings", "quantity"]
+"""Derived numbers, intervals, controls and verdicts: from a result to an answer."""
