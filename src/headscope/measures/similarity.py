@@ -53,7 +53,16 @@ def products(vectors: Tensor) -> Tensor:
 
 def lengths(product: Tensor) -> Tensor:
     """n_i, the length of each vector, from its product with itself: (…, T, T) to (…, T)."""
-    return product.diagonal(dim1=-2, dim2=-1).sqrt()
+    return root(product.diagonal(dim1=-2, dim2=-1))
+
+
+def root(values: Tensor) -> Tensor:
+    """Square roots in float32, rounded as they should be, which torch's own are not on every processor.
+
+    >>> root(torch.tensor([9.0, 2.0])).tolist()
+    [3.0, 1.4142135381698608]
+    """
+    return values.double().sqrt().float()
 
 
 def cosines(vectors: Tensor) -> Tensor:

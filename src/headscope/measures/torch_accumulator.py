@@ -254,15 +254,16 @@ def padded_tokens(windows: Sequence[Window], choices: Choices) -> PaddedTokens:
 def window_heads(heads: LayerHeads, b: int, queries: int, keys: int, may: Tensor) -> WindowHeads:
     """One window of a layer's batch, without its padding, in float32."""
     assert heads.weights is not None
+    may = may[b, :queries, :keys]
 
     def own(tensor: Tensor) -> Tensor:
         return tensor.to(may.device).float()
 
     return WindowHeads(
         own(heads.outputs[b, :, :queries]),
-        own(heads.weights[b, :, :queries, :keys]),
+        own(heads.weights[b, :, :queries, :keys]).masked_fill(~may.any(1, keepdim=True), 0.0),
         None if heads.values is None else own(heads.values[b, :, :keys]),
-        may[b, :queries, :keys],
+        may,
     )
 
 

@@ -39,7 +39,7 @@ class WindowHeads:
     """What the heads of one layer read and wrote in one window, without padding."""
 
     outputs: Tensor  # O: (H, Tq, d), float32
-    weights: Tensor  # A: (H, Tq, Tk), float32
+    weights: Tensor  # A: (H, Tq, Tk), float32; 0 for a token that may read nothing
     values: Tensor | None  # (Hkv, Tk, d), float32; Hkv divides H
     may: Tensor  # (Tq, Tk): which tokens each may read
 
@@ -97,7 +97,7 @@ def measure(
 
 def attention_sums(heads: WindowHeads, keys: WindowTokens) -> Found:
     """What the heads attend to, and how many tokens are high in attention."""
-    number, queries = len(CATEGORIES), heads.weights.shape[1]
+    number, reading = len(CATEGORIES), int(heads.may.any(1).sum())  # tokens that read
     given = heads.weights.double().sum(1)  # (H, Tk)
     even = attention.even_attention(heads.may).sum(0)  # (Tk,)
     if heads.values is None:  # what cannot be known is not a number
@@ -109,8 +109,8 @@ def attention_sums(heads: WindowHeads, keys: WindowTokens) -> Found:
     everybody = attention.received(given, even)  # a: (H, Tk)
     among = attention_among(heads, keys)
     return {
-        "attention": attention.to_categories(given, keys.category, number, queries),
-        "attention_even": attention.to_categories(even, keys.category, number, queries),
+        "attention": attention.to_categories(given, keys.category, number, reading),
+        "attention_even": attention.to_categories(even, keys.category, number, reading),
         "attention_weighted": weighted,
         "attention_entropy": attention.entropy(heads.weights, heads.may),
         "attended": attention.attended(everybody, keys.category, thresholds, number),
