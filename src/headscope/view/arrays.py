@@ -17,9 +17,11 @@ from safetensors.numpy import save
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
 from headscope.measures.bands import band_ends
+from headscope.measures.order import ORDER_BINS
 from headscope.measures.quantities import shown_in
 from headscope.measures.relations import RELATIONS
 from headscope.measures.similarity import bins, levels
+from headscope.measures.torch_order import has_top
 from headscope.windows import CATEGORIES, Window
 
 THUMB = 40  # a thumbnail's side in cells, at most
@@ -129,14 +131,16 @@ def head(inspection: Inspection, number: int, h: int) -> bytes:
     matrix = inspection.matrix(k, h)  # (T, T)
     value = matrix[inspection.places]  # (P,)
     level, flat = levels(value[None], inspection.choices.scale)
+    order = inspection.order(value[None])
     upper = np.triu_indices(len(matrix), 1)
     arrays = {
         "similarity": matrix.numpy()[upper],
         "bin": bins(level)[0].numpy().astype(np.uint8),
-        "order": inspection.order(value[None])[0].numpy().astype(np.uint8),
+        "order": order[0].numpy().astype(np.uint8),
         "norms": np.linalg.norm(inspection.captured.outputs[k, h], axis=-1),
         "received": inspection.received(number, h).values,
         "received_text": inspection.received(number, h, text_only=True).values,
+        "has_top": has_top((order == ORDER_BINS - 1).sum(1), len(value)).numpy().astype(np.uint8),
         "flat": flat.numpy().astype(np.uint8),
     }
     if inspection.choices.scale == "rank":

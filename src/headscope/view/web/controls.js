@@ -77,7 +77,7 @@ export function controlBar({ store, readings, saves, onsave }) {
   const meaning = html("p", { class: "note meaning" });
   const tau = thresholdSlider("τ", (value) => store.set({ tau: value }), { min: 1, max: 19, step: 1 });
   const theta = thresholdSlider("θ", (value) => store.set({ theta: value }), { min: 0, max: 0.95, step: 0.01 });
-  const toggle = (/** @type {"mask" | "arcs"} */ key, /** @type {string} */ title) => {
+  const toggle = (/** @type {"mask" | "arcs" | "top"} */ key, /** @type {string} */ title) => {
     const box = html("input", {
       type: "checkbox",
       "data-key": key,
@@ -87,6 +87,11 @@ export function controlBar({ store, readings, saves, onsave }) {
   };
   const mask = toggle("mask", "mark the tokens that receive more than θ of the largest attention (m)");
   const arcs = toggle("arcs", "draw the strongest pairs over the text (a)");
+  const top = toggle(
+    "top",
+    "take the sixteenth of the pairs that stand highest, the same number in every head and reading, instead of those " +
+      "from τ on (t)",
+  );
   const menu = html(
     "details",
     { class: "menu" },
@@ -116,11 +121,12 @@ export function controlBar({ store, readings, saves, onsave }) {
     shown.field,
     read.field,
     tau.label,
+    top.label,
     theta.label,
     mask.label,
     arcs.label,
-    menu,
     meaning,
+    menu,
   );
 
   return {
@@ -142,6 +148,7 @@ export function controlBar({ store, readings, saves, onsave }) {
       refill(meaning, own ? `${own.name}: ${own.meaning}` : "");
       mask.box.checked = state.mask;
       arcs.box.checked = state.arcs;
+      top.box.checked = state.top;
     },
   };
 }

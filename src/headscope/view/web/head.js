@@ -112,7 +112,7 @@ function receivedShare(received, among) {
   return received.map((value) => (largest ? value / largest : value));
 }
 
-/** What one head made of a text. */
+/** What one head made of a text: pairs are high from a level on, or, in `byOrder`, where they are top pairs. */
 export class Head {
   /**
    * @param {Text} text
@@ -121,17 +121,26 @@ export class Head {
    * @param {number} layer
    * @param {number} head
    * @param {string} reading
+   * @param {boolean} [top] whether the top pairs are the high ones, at any τ
    */
-  constructor(text, pairs, tensors, layer, head, reading) {
+  constructor(text, pairs, tensors, layer, head, reading, top = false) {
     this.text = text;
     this.pairs = pairs;
     this.layer = layer;
     this.head = head;
     this.reading = reading;
+    this.top = top;
     this.size = pairs.size;
     this.similarity = /** @type {Float32Array} */ (tensors.similarity.data);
-    this.bin = /** @type {Uint8Array} */ (tensors.bin.data);
     this.order = /** @type {Uint8Array} */ (tensors.order.data);
+    const last = tensors.has_top.data[0] ? ORDER_BINS - 1 : ORDER_BINS; // a window may be too small to have top pairs
+    this.bin = top
+      ? this.order.map((bin) => (bin === last ? BINS - 1 : 0))
+      : /** @type {Uint8Array} */ (tensors.bin.data);
+    /** The same head by its top pairs, made when it is first asked for. */
+    this.byOrder = () => (this.ordered ??= new Head(text, pairs, tensors, layer, head, reading, true));
+    /** @type {Head | null} */
+    this.ordered = null;
     this.norms = /** @type {Float32Array} */ (tensors.norms.data);
     this.received = /** @type {Float64Array} */ (tensors.received.data);
     this.receivedText = /** @type {Float64Array} */ (tensors.received_text.data);

@@ -17,6 +17,7 @@ const HELP = [
   ["1 … 5", "similarity, level, attention, received, norms"],
   ["r", "the next reading"],
   ["[ ]", "τ down, up"],
+  ["t", "the top pairs, instead of those from τ on"],
   ["m", "mask of high attention"],
   ["a", "arcs"],
   ["p", "pin this head beside, or let it go"],

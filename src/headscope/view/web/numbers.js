@@ -86,7 +86,7 @@ export function numbersView({ onpoint, onpick }) {
     section("Distance of similar pairs", chart, html("p", { class: "note" }, "dashed: all pairs of this text")),
     section("How similar pairs are related", relations),
     section("Strongest pairs", strongest),
-    section("Scores of this head", scores),
+    section("Scores of this head, at τ", scores),
   );
   /** What was drawn last. @type {{head: Head | null, tau: number}} */
   let drawn = { head: null, tau: 0 };
@@ -130,9 +130,9 @@ export function numbersView({ onpoint, onpick }) {
    * @param {ReturnType<Head["counts"]>} counts
    * @param {ReturnType<Head["mask"]>} mask
    */
-  function tellFocal({ text, pairs, flat }, { high, focal: token, share }, { number, auc }) {
+  function tellFocal({ text, pairs, flat, top }, { high, focal: token, share }, { number, auc }) {
     if (!pairs.number) return refill(focal, "no pairs: fewer than two tokens count");
-    const many = `${high.toLocaleString("en")} of ${pairs.number.toLocaleString("en")} pairs similar`;
+    const many = `${high.toLocaleString("en")} of ${pairs.number.toLocaleString("en")} pairs ${top ? "at the top" : "similar"}`;
     const name =
       token < 0
         ? [flat ? " · flat: no pair has a positive similarity" : ""]
@@ -146,11 +146,7 @@ export function numbersView({ onpoint, onpick }) {
       focal,
       html("span", { class: "high-count", "data-high": high }, many),
       ...name,
-      html(
-        "span",
-        { class: "mask-count", "data-number": number, "data-auc": auc, title: ATTENDED },
-        attended,
-      ),
+      html("span", { class: "mask-count", "data-number": number, "data-auc": auc, title: ATTENDED }, attended),
     );
   }
 

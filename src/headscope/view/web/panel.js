@@ -93,7 +93,8 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
   /** @param {boolean} everything or only what follows the pointer */
   function draw(everything) {
     if (!now) return;
-    const { head, tokens, text } = now;
+    const { tokens, text } = now;
+    const head = shownHead(now.head);
     const state = store.get();
     const { token, other } = pointed();
     const inside = state.mask && !text.keys ? head.mask(state.theta).inside : null;
@@ -105,6 +106,17 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
     }
     matrix.mark(token, other >= 0 ? other : token);
     refill(readout, ...readoutLines(head, text, token, other, state.tau));
+  }
+
+  /**
+   * By the level of pairs or by their order, as the reader wants it.
+   * @param {Head} head
+   */
+  function shownHead(head) {
+    if (!store.get().top) return head;
+    const own = head.byOrder();
+    own.attention = head.attention;
+    return own;
   }
 
   const redraw = onceAFrame(() => draw(true));
@@ -179,7 +191,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
       hover = next;
       rehover();
     },
-    current: () => (now ? { ...now, chart: numbers.chart } : null),
+    current: () => (now ? { ...now, head: shownHead(now.head), chart: numbers.chart } : null),
     close: () => measure.disconnect(),
   };
 }

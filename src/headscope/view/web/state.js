@@ -7,7 +7,7 @@
  *   page: "text" | "run",
  *   text: string, id: string, options: Record<string, any>,
  *   layer: number, head: number, reading: string, tau: number, theta: number,
- *   show: Shown, mask: boolean, arcs: boolean,
+ *   show: Shown, mask: boolean, arcs: boolean, top: boolean,
  *   token: number, x: number, y: number, n: number,
  *   score: string, ranked: boolean, pin: Pin | null,
  *   runLayer: number, runHead: number, runScore: string, runRanked: boolean, runTau: number, runTheta: number,
@@ -36,6 +36,7 @@ export function beginning() {
     show: "level",
     mask: false,
     arcs: true,
+    top: false, // the pairs that stand highest, instead of those from τ on
     token: -1,
     x: 0,
     y: 0,
@@ -72,7 +73,7 @@ const NUMBERS = {
 /** @type {Record<string, keyof State>} */
 const WORDS = { text: "text", id: "id", reading: "reading", score: "score", rscore: "runScore" };
 /** @type {Record<string, keyof State>} */
-const SWITCHES = { mask: "mask", arcs: "arcs", ranked: "ranked", rranked: "runRanked" };
+const SWITCHES = { mask: "mask", arcs: "arcs", top: "top", ranked: "ranked", rranked: "runRanked" };
 
 /**
  * The state as it stands in an address; only what differs from the beginning. τ is written as a share.

@@ -282,6 +282,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       ArrowDown: arrow(1, 0),
       "[": () => store.set({ tau: Math.max(1, state.tau - 1) }),
       "]": () => store.set({ tau: Math.min(19, state.tau + 1) }),
+      t: () => store.set({ top: !state.top }),
       m: () => store.set({ mask: !state.mask }),
       a: () => store.set({ arcs: !state.arcs }),
       r: nextReading,
@@ -325,7 +326,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     if (own("tau")) atlas.arrangeSoon();
     if (own("score", "ranked")) atlas.arrange();
     if (own("theme")) atlas.repaint();
-    if (own("tau", "theta", "show", "mask", "arcs", "token", "x", "y", "n", "theme")) {
+    if (own("tau", "theta", "show", "mask", "arcs", "top", "token", "x", "y", "n", "theme")) {
       panel.redraw();
       pinned?.redraw();
     }
