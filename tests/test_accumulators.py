@@ -361,6 +361,24 @@ def test_padding_and_precision_do_not_matter(make: Callable[..., Accumulator], e
             assert values.tobytes() == other[name].tobytes(), name
 
 
+def test_torch_computes_where_the_tensors_are(embedded: headscope.Model) -> None:
+    """What a layer makes without saying where is made on another device, and cannot be mixed with the layer's own."""
+    batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
+    readings = ("dot", "cosine", "centred", "values")
+    choices = Choices(window=LENGTH, readings=readings, scale="rank")
+    own = {"all": lambda window: [1] * len(window)}
+    accumulator = TorchAccumulator(
+        shapes("decoder", readings=readings, relations=tuple(own)), choices, relations=own, rows=len(TEXTS)
+    )
+    sink = accumulator.begin(batch)
+    layers = list(Heads(batch, "decoder", seed=1, mask="causal").layers())
+    with torch.device("meta"):
+        for layer in layers:
+            sink.layer(layer)
+    sink.finish()
+    assert accumulator.sums()["decoder"]["pairs"].any()
+
+
 @pytest.mark.parametrize("what", ["outputs", "weights", "values"])
 def test_numbers_that_are_not_finite_are_an_error(
     what: str, make: Callable[..., Accumulator], embedded: headscope.Model

@@ -122,7 +122,7 @@ def entropy(weights: Tensor, may: Tensor) -> Tensor:
     several = reads > 1
     if not several.any():
         return torch.zeros(len(weights), dtype=torch.float64, device=weights.device)
-    own = torch.special.entr(weights[:, several].double()).sum(-1)  # (H, those)
+    own: Tensor = torch.special.entr(weights[:, several].double()).sum(-1)  # (H, those)
     return (own / reads[several].double().log()).mean(1)
 
 
