@@ -156,14 +156,14 @@ class ResultShortcuts:
         self: Any,
         *,
         tau: float | None = None,
-        floors: Sequence[Result] = (),
+        controls: Sequence[Result] = (),
         draws: int = 1000,
         seed: int = 0,
     ) -> Findings:
-        """Every claim of the paper with its interval and verdict; `floors` are results of untrained models."""
+        """Every claim of the paper with its interval and verdict; `controls` are control runs to compare with."""
         from headscope.findings import findings
 
-        return findings(self, tau=tau, floors=floors, draws=draws, seed=seed)
+        return findings(self, tau=tau, controls=controls, draws=draws, seed=seed)
 
     def sensitivity(self: Any, *, draws: int = 1000, seed: int = 0) -> xr.Dataset:
         """Every finding over the threshold it depends on, from 0.1 to 0.9."""
@@ -199,8 +199,8 @@ class ResultShortcuts:
 
         return draw(self, name, **options)
 
-    def show(self: Any, *, floors: Sequence[Result] = ()) -> Any:
+    def show(self: Any, *, controls: Sequence[Result] = ()) -> Any:
         """Look at it in a notebook: findings at every threshold, the atlas of heads, curves and texts of each."""
         from headscope.view import show_result
 
-        return show_result(self, floors)
+        return show_result(self, controls)

@@ -64,8 +64,8 @@ def _run(args: Namespace) -> Path | None:
 
 
 def _desk_of_text(args: Namespace) -> Desk:
-    if args.floor:
-        raise HeadscopeError("--floor goes with a run", "name the run too, or leave it out")
+    if args.control:
+        raise HeadscopeError("--control goes with a run", "name the run too, or leave it out")
     given = given_text(args.what, args.file)
     text = example_passage()["text"] if given is None else given
     check_text(text)  # before the seconds it takes to import torch and load a model
@@ -96,14 +96,14 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
     if args.layers or args.window or args.start:
         raise HeadscopeError("--layers, --window and --start are of a text, not of a run", "leave them out")
     args.run = str(path)
-    result, floors = open_run(args)
+    result, controls = open_run(args)
     state: dict[str, Any] = {"page": "run"}
     if args.layer is not None:
         state |= {"runLayer": args.layer, "runHead": args.head or 0}
     load = _loader(args)
     # Texts of the run can be looked at only through the model that was analysed.
     reader = (lambda: checked(load(), result)) if has_model(result, args.model) else None
-    return Desk(reader, RunData(result, floors), state=state)
+    return Desk(reader, RunData(result, controls), state=state)
 
 
 def _loader(args: Namespace) -> Callable[[], Model]:

@@ -73,11 +73,11 @@ class ControlRun:
     quick: Numbers  # without intervals
 
     @classmethod
-    def of(cls, control: str, name: str, sums: BlockSums, tau: float, draws: int, seed: int) -> ControlRun:
-        """From a run's setting `control` ("permuted:0") and its sums."""
+    def of(cls, kind: str, name: str, sums: BlockSums, tau: float, draws: int, seed: int) -> ControlRun:
+        """From the sums of a run."""
         windows = sums.windows
         return cls(
-            control.split(":")[0],
+            kind,
             name,
             Numbers(sums, Resampling(windows, draws=draws, seed=seed), tau),
             Numbers(sums, Resampling(windows, draws=0), tau),

@@ -52,10 +52,10 @@ class Claim:
 
 
 _TOP = {
-    "dot": ("from the top pairs", "on where the threshold stands: the highest sixteenth of the pairs shows none of it"),
-    "cosine": ("from the top pairs by cosine", "on vector length: the cosine shows none of it"),
+    "dot": ("from the top pairs", "on where the threshold stands: the top sixteenth of the pairs does not show it"),
+    "cosine": ("from the top pairs by cosine", "on vector length: the cosine does not show it"),
 }
-_COSINE = {"cosine": ("by cosine", "on vector length: the cosine shows none of it")}
+_COSINE = {"cosine": ("by cosine", "on vector length: the cosine does not show it")}
 
 
 def _by_readings(statistics: tuple[Test, ...], how: dict[str, tuple[str, str]]) -> tuple[Test, ...]:
@@ -89,7 +89,7 @@ def _focus(key: str, category: str, whom: str, paper: str, says: str) -> Claim:
         _statistic(f"attention to {whom} over an even spread, final layers", Number(focus, "final"), 1.1, 1.0),
         (
             Test("weighted", "weighed by the length of what is read", Number(weighted, "final"), 1.1, 1.0,
-                 without="on attention that carries nothing: weighed by the length of what is read, none of it is left"),
+                 without="on attention that carries nothing: weighed by the length of what is read, it is not there"),
             Test("over early", "final over early layers", Number(focus, ("final", "early")), 1.1, 1.0,
                  without="on what all layers do: the final layers do it no more than the early ones"),
         ),

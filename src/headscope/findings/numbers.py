@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from headscope.findings.resampling import Drawn, Estimate, Resampling
-from headscope.findings.specialisation import specialisation
+from headscope.findings.specialisation import specialisation, variances_of_layers
 from headscope.measures import derived, heads_first
 from headscope.measures.block_sums import THIRDS, BlockSums
 from headscope.measures.derived import Array, ratio
@@ -55,6 +55,15 @@ class Measured:
     missing: bool = False  # whether it cannot be had from this run at all
 
 
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What is kept of a quantity's heads."""
+
+    drawn: Drawn  # (L, H), (draws, L, H)
+    totals: list[Array]  # the sums over blocks that they are made of: (L, H, …)
+    matched: list[Array]  # a and b of each block, (S, L, H), where it is a matched ratio
+
+
 @dataclass
 class Numbers:
     """The numbers of one result at a τ and a θ (None: the run's own)."""
@@ -63,8 +72,8 @@ class Numbers:
     resample: Resampling
     tau: float | None = None
     theta: float | None = None
-    _heads: dict[tuple[str, str | None], Drawn] = field(default_factory=dict, repr=False)
-    _totals: dict[tuple[str, str | None], list[Array]] = field(default_factory=dict, repr=False)
+    _heads: dict[tuple[str, str | None], Heads] = field(default_factory=dict, repr=False)
+    _spreads: dict[tuple[str, str | None], Drawn] = field(default_factory=dict, repr=False)
 
     def view(self, reading: str | None = None) -> View:
         """How the sums are read."""
@@ -72,12 +81,39 @@ class Numbers:
 
     def heads(self, quantity: Quantity, reading: str | None = None) -> Drawn:
         """The numbers of single heads from all blocks and from each draw: (L, H) and (draws, L, H)."""
+        return self._of_heads(quantity, reading).drawn
+
+    def _of_heads(self, quantity: Quantity, reading: str | None) -> Heads:
         key = quantity.name, reading
         if key not in self._heads:
-            sums = [np.asarray(each, dtype=np.float64) for each in quantity.sums(self.view(reading))]
-            self._heads[key] = self.resample.draw(quantity.formula, *sums)
-            self._totals[key] = [each.sum(0) for each in sums]
+            view = self.view(reading)
+            if quantity.matched and view.over_windows:  # from the pairs of all levels: large, so a layer at a time
+                layers = [self.sums.layer(k) for k in range(len(self.sums.layers))]
+                parts = [heads_of(quantity, replace(view, sums=one), self.resample) for one in layers]
+                self.keep(quantity, parts)
+            else:
+                self._heads[key] = heads_of(quantity, view, self.resample)
         return self._heads[key]
+
+    def spread(self, quantity: Quantity, reading: str | None = None) -> Estimate:
+        """The spread of a layer's heads with the noise taken out, mean over layers."""
+        key = quantity.name, reading
+        if key not in self._spreads:
+            self._spreads[key] = variances_of_layers(quantity, self.view(reading), self.resample)
+        return specialisation(self._spreads[key], self.resample)
+
+    def keep_spread(self, quantity: Quantity, layers: list[Drawn], reading: str | None = None) -> None:
+        """Take variances that were worked out a layer at a time."""
+        joined = (np.concatenate([getattr(one, name) for one in layers], -1) for name in ("value", "draws"))
+        self._spreads[quantity.name, reading] = Drawn(*joined)
+
+    def keep(self, quantity: Quantity, layers: list[Heads], reading: str | None = None) -> None:
+        """Take numbers that were worked out a layer at a time."""
+        self._heads[quantity.name, reading] = Heads(
+            Drawn(*(np.concatenate([getattr(one.drawn, name) for one in layers], -2) for name in ("value", "draws"))),
+            _joined([one.totals for one in layers], 0),
+            _joined([one.matched for one in layers], 1),
+        )
 
     def by(self, quantity: Quantity, by: str, reading: str | None = None) -> Estimate:
         """A quantity by "head", "layer", "third" or for the "model" with its intervals."""
@@ -86,8 +122,7 @@ class Numbers:
 
     def pooled(self, quantity: Quantity, by: str, reading: str | None = None) -> Array:
         """The same of sums added up over heads, without an interval."""
-        self.heads(quantity, reading)
-        return quantity.pooled_of(self._totals[quantity.name, reading], self.sums, by)
+        return quantity.pooled_of(self._of_heads(quantity, reading).totals, self.sums, by)
 
     # ------------------------------------------------------------------ one number for a claim
 
@@ -106,7 +141,7 @@ class Numbers:
         found = self._spread(quantity, number) if number.where == SPREAD else self._median(quantity, number, thirds)
         if found.why or math.isnan(found.value):
             return found if found.why else replace(found, why=quantity.lack)
-        return replace(found, why=self._doubt(quantity, view, found, thirds))
+        return replace(found, why=self._doubt(quantity, number.reading, found, thirds))
 
     def layers(self, number: Number) -> Estimate | None:
         """The numbers of single layers, where a claim's number is made of such."""
@@ -160,7 +195,7 @@ class Numbers:
             return Measured(why="there is one head")
         if self.sums.blocks < 2:
             return Measured(why="the texts are in one block: nothing tells heads from chance")
-        found = specialisation(quantity, self.view(number.reading), self.resample)
+        found = self.spread(quantity, number.reading)
         heads = self.heads(quantity, number.reading).value
         return Measured(
             *(float(each) for each in (found.value, found.low, found.high, found.error)),
@@ -168,13 +203,14 @@ class Numbers:
             of_heads=heads.size,
         )
 
-    def _doubt(self, quantity: Quantity, view: View, found: Measured, thirds: list[str]) -> str:
+    def _doubt(self, quantity: Quantity, reading: str | None, found: Measured, thirds: list[str]) -> str:
         """What leaves a question open, however narrow the interval."""
         if found.heads < FEWEST_HEADS * found.of_heads:
             what = "layers" if quantity.of_layers else "heads"
             return f"only {found.heads} of {found.of_heads} {what} have a number"
         for third in thirds if quantity.matched else []:
-            share, texts = concentration(self.sums, view, quantity.matched, self.sums.third(third))
+            counts = [side[:, self.sums.third(third)] for side in self._of_heads(quantity, reading).matched]
+            share, texts = concentration(counts, self.sums.texts)
             if share > 0:
                 return (
                     f"one block of texts supplies {share:.0%} of what the {third} layers are compared by, with "
@@ -185,22 +221,35 @@ class Numbers:
         return ""
 
 
-def concentration(sums: BlockSums, view: View, comparison: str, places: list[int]) -> tuple[float, float]:
-    """The share of some layers' a or b that one block supplies, and its share of the texts; (0, …) where no block
-    supplies more than a tenth and four times its share of texts.
+def heads_of(quantity: Quantity, view: View, resample: Resampling) -> Heads:
+    """A quantity's heads: their numbers, sums over blocks, and where it is a matched ratio, a and b of each block."""
+    sums = [np.asarray(each, dtype=np.float64) for each in quantity.sums(view)]
+    matched: list[Array] = []
+    if quantity.matched:
+        matched = sums if len(sums) == 2 else list(derived.matched_counts(*sums))
+    return Heads(resample.draw(quantity.formula, *sums), [each.sum(0) for each in sums], matched)
+
+
+def concentration(counts: list[Array], texts: Array) -> tuple[float, float]:
+    """The share of a or b, (S, L, H) each, that one block supplies, and its share of the texts.
+
+    (0, 0) where no block supplies more than a tenth and more than four times its share of the texts.
     """
-    counts = view.matched(comparison)
-    a, b = counts if len(counts) == 2 else derived.matched_counts(*counts)  # (S, L, H)
-    texts = ratio(sums.texts, sums.texts.sum())
+    of_texts = np.nan_to_num(ratio(texts, texts.sum()))
     most = 0.0, 0.0
-    for side in (a, b):
-        own = side[:, places].sum((1, 2))
+    for side in counts:
+        own = side.sum((1, 2))
         share = np.nan_to_num(ratio(own, own.sum()))
-        large = (share > MOST_OF_ONE) & (share > TIMES_ITS_TEXTS * texts)
+        large = (share > MOST_OF_ONE) & (share > TIMES_ITS_TEXTS * of_texts)
         if large.any():
             worst = int(np.where(large, share, 0).argmax())
-            most = max(most, (float(share[worst]), float(texts[worst])))
+            most = max(most, (float(share[worst]), float(of_texts[worst])))
     return most
+
+
+def _joined(parts: list[list[Array]], axis: int) -> list[Array]:
+    """Arrays of single layers as arrays of all; what is the same for all layers too."""
+    return [np.concatenate(each, axis) for each in zip(*parts, strict=True)]
 
 
 def _is_pair(where: Where) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from headscope.findings.resampling import Drawn, Estimate, Resampling
+from headscope.findings.resampling import AT_ONCE, Drawn, Estimate, Resampling
 from headscope.measures import derived, heads_first
 from headscope.measures.derived import Array, logarithm, ratio
 from headscope.measures.quantity import Quantity
@@ -24,18 +24,21 @@ from headscope.measures.view import View
 Numbers = Callable[..., Array]
 
 
-def specialisation(quantity: Quantity, view: View, resample: Resampling) -> Estimate:
-    """σ of a quantity, mean over layers, with its interval; of a ratio, σ of its logarithm."""
+def specialisation(layers: Drawn, resample: Resampling) -> Estimate:
+    """σ over layers with its interval, from σ² of each layer."""
+    found = resample.interval(layers.then(heads_first.mean))
+    value, low, high = (np.sqrt(np.maximum(each, 0)) for each in (found.value, found.low, found.high))
+    return Estimate(value, low, high, np.asarray((high - low) / (2 * resample.half_width) * resample.widening))
+
+
+def variances_of_layers(quantity: Quantity, view: View, resample: Resampling) -> Drawn:
+    """σ² of each layer, (L,) and (draws, L); of a ratio, that of its logarithm."""
     sums = [np.asarray(each, dtype=np.float64) for each in quantity.sums(view)]
     number, left_out = numbers_of(quantity)
-    everything = np.ones((1, resample.blocks))
-    value = heads_first.mean(variances(number, left_out, sums, everything))[0]  # mean over layers
-    draws = np.zeros(0)
-    if len(resample.weights):
-        draws = heads_first.mean(variances(number, left_out, sums, resample.weights))
-    found = resample.interval(Drawn(value, draws))
-    root, low, high = (np.sqrt(np.maximum(each, 0)) for each in (value, found.low, found.high))
-    return Estimate(root, low, high, np.asarray((high - low) / (2 * resample.half_width) * resample.widening))
+    value = variances(number, left_out, sums, np.ones((1, resample.blocks)))[0]
+    step = max(1, AT_ONCE // max(sum(each[0].size for each in sums), 1))
+    draws = [variances(number, left_out, sums, resample.weights[k : k + step]) for k in range(0, len(resample.weights), step)]
+    return Drawn(value, np.concatenate(draws) if draws else np.zeros((0, len(value))))
 
 
 def numbers_of(quantity: Quantity) -> tuple[Numbers, Numbers]:
@@ -50,7 +53,7 @@ def numbers_of(quantity: Quantity) -> tuple[Numbers, Numbers]:
 
     def left_out(*sums: Array) -> Array:
         a, b = sums if len(sums) == 2 else derived.matched_counts(*sums)
-        return np.log(np.maximum(a, 0) + 0.5) - np.log(np.maximum(b, 0) + 0.5)
+        return np.asarray(np.log((a + 0.5) / (b + 0.5)))
 
     return number, left_out if quantity.matched else number
 
@@ -95,6 +98,8 @@ def _noise(
 
 def _centred(x: Array, kept: Array) -> Array:
     """x less its mean over the heads that are kept; 0 for the others."""
+    if kept.all():
+        return np.asarray(x - x.mean(-1, keepdims=True))
     own = np.where(kept, x, 0)
     centre = own.sum(-1, keepdims=True) / np.maximum(kept.sum(-1, keepdims=True), 1)
     return np.where(kept, own - centre, 0)

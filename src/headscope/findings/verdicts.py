@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headscope.findings.checks import CANNOT_TELL, FAILS, NOT_RUN, PASSES, Check, ControlRun, RunNumber, check, together
-from headscope.findings.claims import CLAIMS, Claim
+from headscope.findings.claims import CLAIMS, PERMUTED, ROTATED, UNTRAINED, Claim
 from headscope.findings.numbers import Numbers
 from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling, number_of_blocks
 from headscope.findings.sentences import in_words
@@ -169,11 +169,12 @@ def findings(
     from headscope.findings.controls import check_controls
     from headscope.findings.single_texts import shares_of_texts
 
-    check_controls(result, controls)
+    beside = check_controls(result, controls)
     sums, at = result.blocks, result.tau(tau)
     numbers = Numbers(sums, Resampling(sums.windows, draws=draws, seed=seed), at)
+    kinds = ((PERMUTED, beside.permuted), (ROTATED, beside.rotated), (UNTRAINED, beside.untrained))
     runs = [
-        ControlRun.of(each.settings["control"], each.model["name"], each.blocks, at, draws, seed) for each in controls
+        ControlRun.of(kind, each.model["name"], each.blocks, at, draws, seed) for kind, own in kinds for each in own
     ]
     unread = why_unread(sums.readings[0], str(result.settings["scale"]), at)
     shares = shares_of_texts(result, at)
@@ -190,7 +191,7 @@ def findings(
         tau=at,
         theta=sums.theta,
         items=tuple(items),
-        warnings=tuple(signs_of_trouble(numbers)),
+        warnings=tuple(signs_of_trouble(sums, at)),
         unread=unread,
         over_windows=numbers.view().over_windows,
         about={
@@ -198,7 +199,7 @@ def findings(
             "settings": result.settings,
             "model": result.model,
             "texts": result.texts,
-            "controls": [{"control": each.settings["control"], "name": each.model["name"]} for each in controls],
+            "controls": beside.names,
         },
     )
 

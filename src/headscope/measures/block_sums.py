@@ -6,8 +6,8 @@ A `View` (view.py) reads them at a τ or through the top pairs of a reading.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headscope.choices import first_high_bin
 from headscope.measures.bands import band_names, by_band
 from headscope.measures.derived import Array
-from headscope.measures.variables import MAPS
+from headscope.measures.variables import MAPS, variable
 
 THIRDS = ("early", "middle", "final")
 
@@ -95,7 +95,36 @@ class BlockSums:
             self._kept["high"] = kept = tau, np.stack(each, axis=1)
         return kept[1]
 
+    def layer(self, k: int) -> BlockSums:
+        """The sums of the k-th kept layer alone; its pairs are read once."""
+        pairs: list[NDArray[Any]] = []
+
+        def layer_pairs(_: int) -> NDArray[Any]:
+            if not pairs:
+                pairs.append(self.layer_pairs(k))
+            return pairs[0]
+
+        return replace(self, layers=(self.layers[k],), stored=_OneLayer(self.stored, k), layer_pairs=layer_pairs)
+
     def third(self, name: str) -> list[int]:
         """The places, in `layers`, of those that lie in one third of the model's depth."""
         which = THIRDS.index(name)
         return [place for place, layer in enumerate(self.layers) if int(3 * (layer + 0.5) / self.depth) == which]
+
+
+@dataclass(frozen=True)
+class _OneLayer(Mapping[str, Array]):
+    """Stored variables of one layer."""
+
+    every: Mapping[str, Array]
+    k: int
+
+    def __getitem__(self, name: str) -> Array:
+        values, dims = self.every[name], variable(name).dims
+        return values.take([self.k], axis=1 + dims.index("layer")) if "layer" in dims else values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.every)
+
+    def __len__(self) -> int:
+        return len(self.every)

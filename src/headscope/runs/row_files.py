@@ -43,6 +43,7 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
         "text": pa.array(np.arange(len(refs), dtype=np.int64)),
         "id": pa.array([each.record.id for each in refs], pa.string()),
         "group": pa.array([each.record.group for each in refs], pa.string()),
+        "cluster": pa.array([each.record.cluster for each in refs], pa.string()),
         "window": pa.array([each.number for each in refs], pa.int32()),
         "tokens": pa.array([len(each.window) for each in refs], pa.int32()),
         "sentences": pa.array([each.window.sentences for each in refs], pa.int32()),

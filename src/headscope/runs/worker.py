@@ -17,9 +17,10 @@ from headscope.measures.accumulator import Accumulator, NotFinite
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory, Reader
+from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
 from headscope.runs.memory import Trimmer
-from headscope.runs.plan import batch_size_of
+from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
 from headscope.texts import Record
@@ -27,8 +28,6 @@ from headscope.windows import Window, corpus_windows
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
-
-MOST_WINDOWS = 65_536  # of one shard, which are held at once: more than a gigabyte
 
 
 @dataclass(slots=True)
@@ -136,10 +135,7 @@ class Worker:
                 continue
             shard.windows += [WindowRef(record, number, window) for number, window in enumerate(windows)]
             if len(shard.windows) > MOST_WINDOWS:
-                raise HeadscopeError(
-                    f"the {len(records):,} texts of a shard have more than {MOST_WINDOWS:,} windows",
-                    "make smaller shards",
-                )
+                raise too_many_windows(records)
         shard.windows.sort(key=lambda each: len(each.window))  # stable: like lengths go together
         return shard
 
@@ -210,7 +206,9 @@ class _ShardWork:
             raise
 
     def _read_batch(self, reader: Reader, number: int, begin: int, windows: list[Window]) -> None:
-        batch = reader.batch(windows)
+        batch, control = reader.batch(windows), self.worker.settings.control
+        if control is not None and control.kind == "rotated":
+            batch = batch.rotated(self.worker.settings.choices.special)
         try:
             with self.order.turn("begin", number):
                 sink = self.accumulator.begin(batch, begin)

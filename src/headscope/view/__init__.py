@@ -41,12 +41,12 @@ def save_inspection(
     return write_html(desk, out)
 
 
-def show_result(result: Result, floors: Sequence[Result]) -> Any:
+def show_result(result: Result, controls: Sequence[Result]) -> Any:
     """A result as a notebook's widget."""
     from headscope.view.desk import Desk
     from headscope.view.run_data import RunData
 
-    return _viewer(Desk(run_data=RunData(result, list(floors))))
+    return _viewer(Desk(run_data=RunData(result, list(controls))))
 
 
 def _with(inspection: Inspection, layer: int | None, head: int | None) -> Desk:
