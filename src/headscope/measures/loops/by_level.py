@@ -101,7 +101,7 @@ def pairs_by_level(
         index.sizes, index.begins, index.cells, index.classes, index.distance, index.custom
     )  # fmt: skip
     kind, kinds_of, repeats, by_count, matched = index.kind, index.kinds, index.repeats, index.by_count, index.matched
-    in_sentence, repeated, kinds_of_pairs = rules.in_sentence, rules.repeated, index.base.shape[1]
+    positions, in_sentence, repeated, kinds_of_pairs = index.positions, rules.in_sentence, rules.repeated, index.base.shape[1]
     tokens, most_pairs, steps = kind.shape[1], cells.shape[1], len(edges) - 1
     width, relations, at_tau = (tokens + 31) // 32 * 32, len(in_sentence), lowest - 2
     values, bins = np.empty(most_pairs, np.float32), np.empty(most_pairs, np.int8)
@@ -151,7 +151,7 @@ def pairs_by_level(
             best, number = focal[b, h, at_tau], number_of[at_tau]
             if number == 0:
                 continue
-            occurs, reach = focal_pairs(kind[b], n, best, full, lowest)
+            occurs, reach = focal_pairs(kind[b], positions[b], n, best, full, lowest)
             focal_frequency[h] += occurs / n
             focal_distance[h] += reach
             focal_longest[h] += kind[b, longest(lengths[b, h], begin, n)] == best

@@ -129,7 +129,7 @@ def pairs_with_itself(repeats: Any, bins: Any, kinds: int, both: Any) -> None:
 
 
 @inner
-def focal_pairs(kind: Any, n: int, best: int, full: Any, lowest: int) -> tuple[int, float]:
+def focal_pairs(kind: Any, positions: Any, n: int, best: int, full: Any, lowest: int) -> tuple[int, float]:
     """How often the focal token occurs, and the mean distance of the high pairs that contain it."""
     occurs = distance = pairs = 0
     for i in range(n):
@@ -138,7 +138,7 @@ def focal_pairs(kind: Any, n: int, best: int, full: Any, lowest: int) -> tuple[i
         occurs += 1
         for j in range(n):
             if full[i, j] >= lowest and (j > i or kind[j] != best):
-                distance += abs(j - i)
+                distance += abs(positions[j] - positions[i])
                 pairs += 1
     return occurs, distance / pairs
 
