@@ -53,8 +53,7 @@ def sentence_of(text: str, span: tuple[int, int], sentences: list[tuple[int, int
 def categories(text: str, spans: list[tuple[int, int]], sentences: list[tuple[int, int]]) -> list[str]:
     found = []
     for a, b in spans:
-        piece = text[a:b].strip()
-        found.append("punctuation" if piece and all(kind(c) in "PS" for c in piece) else "word")
+        found.append("word" if any(in_word(c) for c in text[a:b]) else "punctuation")
     for number in range(len(sentences)):
         own = [k for k, span in enumerate(spans) if sentence_of(text, span, sentences) == number]
         while own:
@@ -84,11 +83,12 @@ def similarity(outputs: np.ndarray, cosine: bool = False) -> np.ndarray:
 
 
 def received(attention: np.ndarray, may_read: np.ndarray) -> np.ndarray:
+    """a, over the largest of all tokens."""
     queries, keys = attention.shape
-    found = []
+    readable, found = [int(row.sum()) for row in may_read], []
     for j in range(keys):
         given = sum(float(attention[i, j]) for i in range(queries))
-        even = sum(1 / may_read[i].sum() for i in range(queries) if may_read[i, j])
+        even = sum(1 / readable[i] for i in range(queries) if may_read[i, j])
         found.append(given / even)
     return np.array(found) / max(found)
 
@@ -104,9 +104,14 @@ def levels(matrix: np.ndarray, places: list[tuple[int, int]], rank: bool = False
     if not values or max(values) <= 0:
         return None
     if not rank:
-        return [value / max(values) for value in values]
-    every = np.array(values)
-    return [float(((every < v).sum() + ((every == v).sum() + 1) / 2) / len(every)) for v in values]
+        largest = max(values)
+        return [value / largest for value in values]
+    every = np.sort(values)
+    found = []
+    for value in values:
+        below, upto = np.searchsorted(every, value), np.searchsorted(every, value, side="right")
+        found.append(float((below + (upto - below + 1) / 2) / len(every)))
+    return found
 
 
 def bin_of(level: float) -> int:
@@ -121,6 +126,8 @@ def bin_of(level: float) -> int:
 def relation(i: int, j: int, ids: list, category: list[str], word: list, sentence: list) -> str:
     if word[i] is not None and word[i] == word[j]:
         return "word_pieces"
+    if category[i] in ("stop", "punctuation") and category[j] in ("stop", "punctuation"):
+        return "marks"
     if "stop" in (category[i], category[j]):
         return "stop"
     if "punctuation" in (category[i], category[j]):
@@ -141,12 +148,23 @@ def focal(high: list[tuple[int, int]], ids: list[int], counting: list[bool]) -> 
     return best, sum(best in (ids[i], ids[j]) for i, j in high) / len(high)
 
 
-def correlation(matrix: np.ndarray, attention: np.ndarray, places: list[tuple[int, int]]) -> float:
-    x = [matrix[i, j] for i, j in places]
-    y = [(float(attention[i, j]) + float(attention[j, i])) / 2 for i, j in places]
+def pearson(x: list[float], y: list[float]) -> float:
+    """Pearson's correlation; 0 where either is constant."""
     if max(x) == min(x) or max(y) == min(y):
         return 0.0
-    return float(np.corrcoef(x, y)[0, 1])
+    a, b = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
+    a, b = a - a.mean(), b - b.mean()
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
+
+
+# The next two are of one text's summary and rows, not of the corpus.
+
+
+def correlation(matrix: np.ndarray, attention: np.ndarray, places: list[tuple[int, int]]) -> float:
+    return pearson(
+        [float(matrix[i, j]) for i, j in places],
+        [(float(attention[i, j]) + float(attention[j, i])) / 2 for i, j in places],
+    )
 
 
 def preference(high: set, places: list, names: dict, one: tuple[str, str], zero: tuple[str, str]) -> float:

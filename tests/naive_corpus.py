@@ -6,22 +6,25 @@ value projections: neither the tap nor a batch nor padding is involved.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from itertools import pairwise
+import math
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
 import torch
 
 import naive
+import naive_order
 from headscope.windows.text import sentence_spans
+from naive_order import CONTRASTS, MAPS, RELATIONS, Pairs
 
 CATEGORIES = ["start", "end", "stop", "punctuation", "word"]
-RELATIONS = ["word_pieces", "stop", "punctuation", "both", "sentence", "repeated", "none"]
 REGIONS = ["inside", "edge", "outside"]
 STEPS = [k / 20 for k in range(1, 20)]
+LONGEST = 512  # tokens; in longer windows rows are not compared and pairs go by band
 NEAR = 1e-5  # how near to an edge, in bins, rounding may put a level on the other side
 NEAR_TOKEN = 3e-6  # the same for attention received
+NEAR_LENGTH = 1e-5  # the same for the length of an output
 
 
 class Window:
@@ -71,8 +74,8 @@ class Window:
         return [self.special or c not in ("start", "end") for c in self.category]
 
 
-def heads_of(model: Any, ids: list[int], said: list[int] | None) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """O and A of every stack for one text: {stack: ((L, H, T, d), (L, H, Tq, Tk))}."""
+def heads_of(model: Any, ids: list[int], said: list[int] | None) -> dict[str, tuple[np.ndarray, ...]]:
+    """O, A and V of every stack for one text: {stack: ((L, H, Tq, d), (L, H, Tq, Tk), (L, H, Tk, d))}."""
     network, values = model.network, defaultdict(list)
 
     def take(name: str) -> Any:
@@ -99,145 +102,293 @@ def heads_of(model: Any, ids: list[int], said: list[int] | None) -> dict[str, tu
     for stack, layers in maps.items():
         weights = np.stack([layer[0].double().numpy() for layer in layers])
         heads, width = weights.shape[1], model.stacks[stack].width
-        outputs = []
-        for a, v in zip(weights, values[stack], strict=True):
-            if v.shape[1] == 3 * heads * width:
+        own = []
+        for v in values[stack]:
+            if v.shape[1] == 3 * heads * width:  # queries, keys and values side by side
                 v = v[:, 2 * heads * width :]
-            groups = v.shape[1] // width
-            outputs.append(
-                [a[h] @ v[:, h * groups // heads * width : (h * groups // heads + 1) * width] for h in range(heads)]
-            )
-        found[stack] = (np.array(outputs), weights)
+            groups = v.shape[1] // width  # heads of one group read the same values
+            parts = [v[:, group * width : (group + 1) * width] for group in range(groups)]
+            own.append([parts[h * groups // heads] for h in range(heads)])
+        outputs = [[a[h] @ v[h] for h in range(heads)] for a, v in zip(weights, own, strict=True)]
+        found[stack] = (np.array(outputs), weights, np.array(own))
     return found
 
 
+def regions(among: dict[int, float], theta: float, places: list[tuple[int, int]]) -> list[int]:
+    """The region of every pair: inside, edge or outside."""
+    high = {token for token, got in among.items() if got > theta}
+    return [2 - (i in high) - (j in high) for i, j in places]
+
+
+def near_levels(levels: list[float]) -> int:
+    """How many levels rounding may put into another bin; what is exactly 0 stays so."""
+    return sum(x != 0 and abs(x * 20 - round(x * 20)) < NEAR and 0 <= round(x * 20) < 20 for x in levels)
+
+
+def near_ranks(values: list[float]) -> int:
+    """How many ranks may fall into another bin because rounding decides which of like values comes first."""
+    every, found = np.sort(values), 0
+    near = NEAR / 10 * np.abs(every).max()
+    for value in values:
+        below, upto = np.searchsorted(every, value - near), np.searchsorted(every, value + near, side="right")
+        alike = upto - below > 1 and every[below:upto].any()
+        found += alike and naive.bin_of((below + 1) / len(every)) != naive.bin_of(upto / len(every))
+    return int(found)
+
+
 class Corpus:
-    """Sums over windows for one stack, and how many numbers stood so near an edge that rounding decides."""
+    """Sums over windows for one stack, and how many numbers stood so near an edge that rounding decides.
+
+    `sums` has every variable but `focal_tokens`, and `distance_sum`: Σ distance of the pairs by level and relation.
+    """
 
     def __init__(self, layers: list[int], heads: int, length: int, tau: float, theta: float, options: dict) -> None:
         self.layers, self.heads, self.tau, self.theta, self.options = layers, heads, tau, theta, options
-        n = len(layers)
-        z = lambda *dims: np.zeros((n, heads, *dims))  # noqa: E731
-        self.sums = {
-            "texts": 0, "unsplit": 0, "pairless": 0, "tokens": np.zeros(5),
-            "position_pairs": np.zeros((length, length)),
-            "similarity_sum": z(length, length), "pairs": z(21, length - 1, 7), "flat": z(), "diagonal": z(),
-            "attention": z(5), "attention_even": np.zeros((n, 5)), "attended": z(19, 5), "attended_text": z(19, 5),
-            "attention_correlation": z(), "region_sum": z(3), "region_pairs": z(3),
-            "mask_sum": z(19, 3), "mask_pairs": z(19, 3),
-            "focal_unique": np.zeros((n, 19, heads + 1)), "focal_expected": np.zeros((n, 19)), "focal_share": z(19),
-            "focal_few": z(19), "focal_frequency": z(), "focal_distance": z(),
-        }  # fmt: skip
-        self.focal_tokens = defaultdict(int)
-        self.absolute = z()  # Σ |correlation|
-        self.doubtful = z()  # pairs near an edge, of each head
-        self.doubtful_tokens = z()  # tokens near a threshold of attention
+        self.readings = tuple(options.get("readings", ("dot", "cosine")))
+        self.contrasts = [*CONTRASTS, "inside"]
+        self.maps = list(MAPS) if length <= LONGEST else ["direct"]
+        self.length, self.bands = length, naive_order.number_of_bands(length)
+        n, r, m, bands = len(layers), len(self.readings), len(self.maps), self.bands
 
-    def add(
-        self, queries: Window, keys: Window, outputs: np.ndarray, weights: np.ndarray, causal: bool, cross: bool
-    ) -> None:
-        s, size, wide = self.sums, len(queries.ids), len(keys.ids)
-        counting = queries.counting
-        places = naive.pairs(counting)
+        def count(*dims: int) -> np.ndarray:
+            return np.zeros(dims, dtype=np.int64)
+
+        def total(*dims: int) -> np.ndarray:
+            return np.zeros(dims)
+
+        one, each = (n, heads), (r, n, heads)
+        self.sums: dict[str, Any] = {
+            "texts": 0, "unsplit": 0, "pairless": 0, "tokens": count(5), "position_pairs": count(length, length),
+            "base_pairs": count(length - 1, 8),
+            "attention": total(*one, 5), "attention_even": total(n, 5), "attention_weighted": total(*one, 5),
+            "attention_entropy": total(*one), "attended": count(*one, 19, 5), "attended_text": count(*one, 19, 5),
+            "attention_wins": total(m, *one, 3), "contrast_weight": total(*one, 4),
+            "wins": total(*each, 4), "top_pairs": count(*each, bands, 8), "top_few": count(*each),
+            "top_matched": total(*each, 5, 2), "top_unique": count(r, n, heads + 1),
+            "top_null": count(r, n, heads + 1), "top_mixed": total(r), "attention_correlation": total(r, m, *one),
+            "norm_correlation": total(*each),
+            "similarity_sum": total(*one, length, length),
+            "pairs": count(*one, 21, length - 1 if length <= LONGEST else bands, 8), "distance_sum": count(*one, 21, 8),
+            "matched": total(*one, 5, 2), "flat": count(*one), "diagonal": total(*one),
+            "mask_sum": total(*one, 19, 3), "mask_pairs": count(*one, 19, 3),
+            "focal_unique": count(n, 19, heads + 1), "focal_null": count(n, 19, heads + 1),
+            "focal_share": total(*one, 19), "focal_few": count(*one, 19),
+            "focal_frequency": total(*one), "focal_distance": total(*one), "focal_longest": count(*one),
+        }  # fmt: skip
+        if length > LONGEST:
+            del self.sums["similarity_sum"]
+        self.focal_tokens: dict[tuple[int, int, int], int] = defaultdict(int)
+        self.doubtful = count(*one)  # pairs whose level is near an edge
+        self.doubtful_tokens = count(*one)  # tokens near a threshold of attention
+        self.doubtful_longest = count(*one)  # windows in which two ids have outputs of the same length
+        self.doubtful_order = count(*each)  # pairs near an edge of the order
+        self.doubtful_top = count(*each)  # pairs near the last edge
+        self.doubtful_maps = count(m, *one)  # pairs near an edge of the order by a map
+        # By how much rounding may change these sums.
+        self.slack = {name: np.zeros_like(self.sums[name]) for name in ("attention_correlation", "norm_correlation")}
+
+    def _leave_out_attention(self) -> None:
+        """Drop what cross-attention has not: it reads other tokens than those that the pairs are of."""
+        for name in ("mask_sum", "mask_pairs", "attention_correlation", "attention_wins"):
+            self.sums.pop(name, None)
+        self.maps, self.contrasts = [], list(CONTRASTS)
+        for name in ("wins", "contrast_weight"):
+            self.sums[name] = self.sums[name][..., : len(CONTRASTS)]
+        kept = [r for r, reading in enumerate(self.readings) if reading != "values"]
+        self.readings = tuple(self.readings[r] for r in kept)
+        for name in ("wins", "top_pairs", "top_few", "top_matched", "top_unique", "top_null", "top_mixed",
+                     "norm_correlation"):  # fmt: skip
+            self.sums[name] = self.sums[name][kept]
+        self.slack["norm_correlation"] = self.slack["norm_correlation"][kept]
+        self.doubtful_order, self.doubtful_top = self.doubtful_order[kept], self.doubtful_top[kept]
+
+    def add(self, queries: Window, keys: Window, outputs: np.ndarray, weights: np.ndarray, values: np.ndarray,
+            may_read: np.ndarray, cross: bool) -> None:  # fmt: skip
+        """Add one window: O (L, H, Tq, d), A (L, H, Tq, Tk), V (L, H, Tk, d), may_read (Tq, Tk) or (L, Tq, Tk)."""
+        if cross:
+            self._leave_out_attention()
+        s, pairs = self.sums, Pairs(queries)
         s["texts"] += 1
         s["unsplit"] += queries.sentences == 1
-        s["pairless"] += not places
+        s["pairless"] += not pairs.places
         for c in keys.category:
             s["tokens"][CATEGORIES.index(c)] += 1
-        for i, j in places:
+        for (i, j), relation in zip(pairs.places, pairs.relations, strict=True):
             s["position_pairs"][i, j] += 1
-        may_read = np.tril(np.ones((size, wide), dtype=bool)) if causal else np.ones((size, wide), dtype=bool)
-        even = may_read / may_read.sum(1, keepdims=True)
-        again = [object() if a is None else a for a in queries.again]  # what is nothing is repeated nowhere
-        names = {
-            (i, j): RELATIONS.index(naive.relation(i, j, again, queries.category, queries.word, queries.sentence))
-            for i, j in places
-        }
-        own = [t for t, c in zip(queries.ids, counting, strict=True) if c]
+            s["base_pairs"][j - i - 1, RELATIONS.index(relation)] += 1
+        n, r = len(self.layers), len(self.readings)
+        chosen = {
+            "focal": np.full((n, self.heads, 19), None), "null": np.full((n, self.heads, 19), None),
+            "top": np.full((r, n, self.heads), None), "top_null": np.full((r, n, self.heads), None),
+        }  # fmt: skip
         for k, layer in enumerate(self.layers):
-            for j in range(wide):
-                s["attention_even"][k, CATEGORIES.index(keys.category[j])] += even[:, j].sum() / size
-            chosen = [[None] * 19 for _ in range(self.heads)]
+            reads = np.asarray(may_read, dtype=bool)
+            reads = reads[layer] if reads.ndim == 3 else reads
+            self._even(k, reads, keys)
             for h in range(self.heads):
-                high_tokens = self._attention(k, h, weights[layer, h], may_read, keys)
-                self._pairs(
-                    k, h, outputs[layer, h], weights[layer, h], places, names, queries, high_tokens, cross, chosen
-                )
-            for step in range(19 if places else 0):
-                tokens = [c[step] for c in chosen if c[step] is not None]
-                s["focal_unique"][k, step, len(set(tokens))] += 1
-                s["focal_expected"][k, step] += sum(
-                    1 - (1 - own.count(t) / len(own)) ** len(tokens) for t in sorted(set(own))
-                )
+                o, a, v = outputs[layer, h], weights[layer, h], values[layer, h]
+                among = self._attention(k, h, a, v, reads, keys)
+                if pairs.places:
+                    maps = {name: pairs.of(naive_order.attention_map(a, reads, name)) for name in self.maps}
+                    masked = [] if cross else regions(among, self.theta, pairs.places)
+                    self._order(k, h, pairs, o, v, maps, masked, chosen)
+                    self._levels(k, h, pairs, o, v, among, cross, chosen)
+        if pairs.places:
+            self._unique(chosen)
 
-    def _attention(self, k: int, h: int, a: np.ndarray, may_read: np.ndarray, keys: Window) -> set[int]:
-        s = self.sums
-        for j, c in enumerate(keys.category):
-            s["attention"][k, h, CATEGORIES.index(c)] += a[:, j].mean()
+    # ------------------------------------------------------------------ attention
+
+    def _even(self, k: int, may_read: np.ndarray, keys: Window) -> None:
+        readers = [row for row in may_read if row.any()]
+        for row in readers:
+            for j, c in enumerate(keys.category):
+                self.sums["attention_even"][k, CATEGORIES.index(c)] += row[j] / row.sum() / len(readers)
+
+    def _attention(
+        self, k: int, h: int, a: np.ndarray, v: np.ndarray, may_read: np.ndarray, keys: Window
+    ) -> dict[int, float]:
+        """Attention received among the tokens that count, over the largest of theirs."""
+        s, readers = self.sums, [i for i, row in enumerate(may_read) if row.any()]
+        kinds = [CATEGORIES.index(c) for c in keys.category]
+        carried = np.zeros(5)
+        for j, kind in enumerate(kinds):
+            s["attention"][k, h, kind] += sum(a[i, j] for i in readers) / len(readers)
+            carried[kind] += sum(a[i, j] for i in readers) * np.sqrt((v[j] ** 2).sum())
+        if carried.sum() > 0:
+            s["attention_weighted"][k, h] += carried / carried.sum()
+        spreads = []
+        for i in readers:
+            if may_read[i].sum() >= 2:
+                spreads.append(-sum(x * math.log(x) for x in a[i] if x > 0) / math.log(may_read[i].sum()))
+        s["attention_entropy"][k, h] += np.mean(spreads) if spreads else 0.0
+
         got = naive.received(a, may_read)
-        counting = [j for j, c in enumerate(keys.counting) if c]
-        among = {j: got[j] / max(got[i] for i in counting) for j in counting}  # none: empty
+        counting = [j for j, counts in enumerate(keys.counting) if counts]
+        largest = max((got[j] for j in counting), default=0.0)
+        among = {j: got[j] / largest if largest > 0 else 0.0 for j in counting}
         for step, theta in enumerate(STEPS):
             for j in range(len(got)):
-                s["attended"][k, h, step, CATEGORIES.index(keys.category[j])] += got[j] > theta
+                s["attended"][k, h, step, kinds[j]] += got[j] > theta
                 self.doubtful_tokens[k, h] += abs(got[j] - theta) < NEAR_TOKEN
             for j in counting:
-                s["attended_text"][k, h, step, CATEGORIES.index(keys.category[j])] += among[j] > theta
+                s["attended_text"][k, h, step, kinds[j]] += among[j] > theta
                 self.doubtful_tokens[k, h] += abs(among[j] - theta) < NEAR_TOKEN
-        self.among = among
-        return {j for j in counting if among[j] > self.theta}
+        return among
 
-    def _pairs(self, k: int, h: int, o: np.ndarray, a: np.ndarray, places: list, names: dict, window: Window,
-               high_tokens: set[int], cross: bool, chosen: list) -> None:  # fmt: skip
-        s, ids = self.sums, window.ids
-        if not places:
-            return
-        matrix = naive.similarity(o, self.options.get("similarity") == "cosine")
-        for i, j in places:
-            s["similarity_sum"][k, h, i, j] += matrix[i, j]
+    # ------------------------------------------------------------------ what needs no threshold
+
+    def _order(self, k: int, h: int, pairs: Pairs, o: np.ndarray, v: np.ndarray, maps: dict[str, list[float]],
+               masked: list[int], chosen: dict[str, np.ndarray]) -> None:  # fmt: skip
+        s = self.sums
+        none = pairs.related(("none",))
+        classes = [(pairs.related(names), none) for names in CONTRASTS.values()]
+        if masked:
+            inside, outside = ([p for p, region in enumerate(masked) if region == wanted] for wanted in (0, 2))
+            classes.append((inside, outside))
+        for m, values in enumerate(maps.values()):
+            cuts = naive_order.edges(values, pairs.key)
+            bins = naive_order.order(values, cuts)
+            self.doubtful_maps[m, k, h] += naive_order.doubtful(values, cuts, signed=False)
+            for c, (ones, zeros) in enumerate(classes[:3]):
+                s["attention_wins"][m, k, h, c] += naive_order.contrast(bins, ones, zeros, pairs.bands)[0]
+        norms = naive_order.lengths(o)
+        norms = [float(norms[i]) for i in pairs.own]
+        for r, reading in enumerate(self.readings):
+            values = pairs.of(naive_order.similarity(o, v, pairs.counting, reading))
+            cuts = naive_order.edges(values, pairs.key)
+            bins = naive_order.order(values, cuts)
+            self.doubtful_order[r, k, h] += naive_order.doubtful(values, cuts)
+            self.doubtful_top[r, k, h] += naive_order.doubtful_top(values, cuts)
+            for c, (ones, zeros) in enumerate(classes):
+                wins, weight = naive_order.contrast(bins, ones, zeros, pairs.bands)
+                s["wins"][r, k, h, c] += wins
+                s["contrast_weight"][k, h, c] += weight if r == 0 else 0.0
+            for m, attention in enumerate(maps.values()):
+                s["attention_correlation"][r, m, k, h] += naive.pearson(values, attention)
+                slack = naive_order.slack(values) + naive_order.slack(attention)
+                self.slack["attention_correlation"][r, m, k, h] += slack
+            top = naive_order.top_pairs(bins)
+            s["top_few"][r, k, h] += not top
+            if not top:
+                continue
+            for number in top:
+                s["top_pairs"][r, k, h, pairs.bands[number], RELATIONS.index(pairs.relations[number])] += 1
+            s["top_matched"][r, k, h] += naive_order.matched(top, pairs.relations, pairs.bands)
+            places = [pairs.places[number] for number in top]
+            chosen["top"][r, k, h] = naive.focal(places, pairs.ids, pairs.counting)[0]
+            chosen["top_null"][r, k, h] = naive_order.null_focal(places, pairs, self.layers[k], h)
+            degrees = Counter(token for place in places for token in place)
+            s["norm_correlation"][r, k, h] += naive.pearson(norms, [degrees[i] for i in pairs.own])
+            self.slack["norm_correlation"][r, k, h] += naive_order.slack(norms)
+
+    # ------------------------------------------------------------------ levels of the main reading
+
+    def _levels(self, k: int, h: int, pairs: Pairs, o: np.ndarray, v: np.ndarray, among: dict[int, float],
+                cross: bool, chosen: dict[str, np.ndarray]) -> None:  # fmt: skip
+        s, places = self.sums, pairs.places
+        matrix = naive_order.similarity(o, v, pairs.counting, self.readings[0])
+        values = pairs.of(matrix)
         rank = self.options.get("scale") == "rank"
-        level = naive.levels(matrix, places, rank)
+        level = naive.levels(matrix.astype(np.float64), places, rank)
+        bins = [0] * len(places) if level is None else [naive.bin_of(x) for x in level]
+        for (i, j), relation, value, b in zip(places, pairs.relations, values, bins, strict=True):
+            name = RELATIONS.index(relation)
+            if self.length <= LONGEST:
+                s["similarity_sum"][k, h, i, j] += value
+                s["pairs"][k, h, b, j - i - 1, name] += 1
+            else:
+                s["pairs"][k, h, b, naive_order.band_of(j - i), name] += 1
+            s["distance_sum"][k, h, b, name] += j - i
         if level is None:
             s["flat"][k, h] += 1
-            for i, j in places:
-                s["pairs"][k, h, 0, j - i - 1, names[i, j]] += 1
             return
-        places_own = [i for i, c in enumerate(window.counting) if c]
-        largest = max(matrix[i, j] for i, j in places)
-        norms = [1.0 if self.options.get("similarity") == "cosine" else float(o[i] @ o[i]) for i in places_own]
-        s["diagonal"][k, h] += np.mean(norms) / largest
-        bins = [naive.bin_of(x) for x in level]
-        if rank:  # ranks are exact; what rounding may change is which of two like values comes first
-            ordered = sorted(zip((matrix[p] for p in places), bins, strict=True))
-            for (low, b), (high, c) in pairwise(ordered):
-                self.doubtful[k, h] += b != c and high - low < 1e-6 * abs(largest)
-        for (i, j), x, b in zip(places, level, bins, strict=True):
-            s["pairs"][k, h, b, j - i - 1, names[i, j]] += 1
-            if not rank:
-                self.doubtful[k, h] += abs(x * 20 - round(x * 20)) < NEAR and 0 <= round(x * 20) < 20
-            if not cross:
-                region = 2 - (i in high_tokens) - (j in high_tokens)
-                s["region_sum"][k, h, region] += x
-                s["region_pairs"][k, h, region] += 1
-                for step, theta in enumerate(STEPS):
-                    region = 2 - (self.among[i] > theta) - (self.among[j] > theta)
-                    s["mask_sum"][k, h, step, region] += x
-                    s["mask_pairs"][k, h, step, region] += 1
+        s["diagonal"][k, h] += np.mean([float(matrix[i, i]) for i in pairs.own]) / max(values)
+        self.doubtful[k, h] += near_ranks(values) if rank else near_levels(level)
         if not cross:
-            alike = naive.correlation(matrix, a, places)
-            s["attention_correlation"][k, h] += alike
-            self.absolute[k, h] += abs(alike)
-        for step, tau in enumerate(STEPS):
-            high = [p for p, b in zip(places, bins, strict=True) if b >= step + 2]
-            found = naive.focal(high, ids, window.counting)
-            if found is None:
+            for step, theta in enumerate(STEPS):
+                where = regions(among, theta, places)
+                s["mask_sum"][k, h, step] += np.bincount(where, weights=level, minlength=3)
+                s["mask_pairs"][k, h, step] += np.bincount(where, minlength=3)
+        for step in range(19):
+            numbers = [number for number, b in enumerate(bins) if b >= step + 2]
+            if not numbers:
                 continue
-            chosen[h][step] = found[0]
-            s["focal_share"][k, h, step] += found[1]
+            high = [places[number] for number in numbers]
+            best, share = naive.focal(high, pairs.ids, pairs.counting)
+            chosen["focal"][k, h, step] = best
+            chosen["null"][k, h, step] = naive_order.null_focal(high, pairs, self.layers[k], h)
+            s["focal_share"][k, h, step] += share
             s["focal_few"][k, h, step] += len(high) < 10
-            if tau == self.tau:
-                own = [ids[i] for i in places_own]
-                s["focal_frequency"][k, h] += own.count(found[0]) / len(own)
-                with_it = [j - i for i, j in high if found[0] in (ids[i], ids[j])]
-                s["focal_distance"][k, h] += np.mean(with_it)
-                self.focal_tokens[self.layers[k], h, found[0]] += 1
+            if step == round(20 * self.tau) - 1:
+                s["matched"][k, h] += naive_order.matched(numbers, pairs.relations, pairs.bands)
+                self._focal(k, h, pairs, o, high, best)
+
+    def _focal(self, k: int, h: int, pairs: Pairs, o: np.ndarray, high: list[tuple[int, int]], best: int) -> None:
+        """What is told of the focal token at the run's τ."""
+        s, own = self.sums, [pairs.ids[i] for i in pairs.own]
+        s["focal_frequency"][k, h] += own.count(best) / len(own)
+        s["focal_distance"][k, h] += np.mean([j - i for i, j in high if best in (pairs.ids[i], pairs.ids[j])])
+        self.focal_tokens[self.layers[k], h, best] += 1
+        norms = naive_order.lengths(o)
+        longest = max(pairs.own, key=lambda i: (norms[i], -i))
+        s["focal_longest"][k, h] += pairs.ids[longest] == best
+        near = {pairs.ids[i] for i in pairs.own if norms[i] >= norms[longest] * (1 - NEAR_LENGTH)}
+        self.doubtful_longest[k, h] += len(near) > 1 and best in near
+
+    # ------------------------------------------------------------------ how many focal tokens differ
+
+    def _unique(self, chosen: dict[str, np.ndarray]) -> None:
+        s = self.sums
+
+        def different(tokens: np.ndarray) -> int:
+            return len({token for token in tokens if token is not None})
+
+        for k in range(len(self.layers)):
+            for step in range(19):
+                s["focal_unique"][k, step, different(chosen["focal"][k, :, step])] += 1
+                s["focal_null"][k, step, different(chosen["null"][k, :, step])] += 1
+            for r in range(len(self.readings)):
+                s["top_unique"][r, k, different(chosen["top"][r, k])] += 1
+                s["top_null"][r, k, different(chosen["top_null"][r, k])] += 1
+        for r in range(len(self.readings)):
+            s["top_mixed"][r] += naive_order.mixed(list(chosen["top"][r].flatten()), self.heads)

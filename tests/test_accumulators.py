@@ -1,11 +1,14 @@
 """What every accumulator must do, whatever it computes with: one suite, run over all implementations.
 
-Outputs are small whole numbers, so products are exact in every precision and counts must be equal to the last one.
+Numbers are such that products are exact in every precision: so are counts, and all must be equal to the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,24 +17,37 @@ import torch
 
 import headscope
 import naive_corpus
-from headscope.choices import Choices
+from headscope.choices import Choices, first_high_bin, step_of
 from headscope.errors import HeadscopeError
 from headscope.measures import variables
 from headscope.measures.accumulator import Accumulator, LayerBatch
+from headscope.measures.columns import COLUMNS
 from headscope.measures.compiled_accumulator import CompiledAccumulator
+from headscope.measures.relations import RELATIONS
+from headscope.measures.torch_accumulator import TorchAccumulator
 from headscope.measures.variables import Shape, Variable
 from headscope.tap import LayerHeads
-from headscope.windows import Window, WindowBatch, batch_windows, corpus_windows
+from headscope.windows import CATEGORIES, Window, WindowBatch, batch_windows, corpus_windows
+from headscope.windows import window as text_window
+from headscope.windows.window import END
 from test_corpus_numbers import TEXTS
 
-ACCUMULATORS: dict[str, Callable[..., Accumulator]] = {"compiled": CompiledAccumulator}
-LENGTH, HEADS, WIDTH, LAYERS = 24, 3, 5, (0, 2)
+ACCUMULATORS: dict[str, Callable[..., Accumulator]] = {"compiled": CompiledAccumulator, "torch": TorchAccumulator}
+LENGTH, HEADS, GROUPS, WIDTH, LAYERS = 24, 4, 2, 5, (0, 2)
 START = 7  # a decoder's first token
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "special": {"special": True, "theta": 0.6, "tau": 0.7},
     "rank": {"scale": "rank"},
-    "word": {"repeated": "word"},
+    "word": {"repeated": "word", "readings": ("dot",)},
+    "every-reading": {"readings": ("cosine", "centred", "values", "dot")},
+    "centred-rank": {"readings": ("centred", "values"), "scale": "rank"},
+    "values": {"readings": ("values",), "tau": 0.85},
+}
+MASKS: dict[str, Callable[[int, int], np.ndarray]] = {  # which keys each query may read, by layer and length
+    "causal": lambda layer, size: np.tri(size, dtype=bool),
+    "sliding": lambda layer, size: np.tri(size, dtype=bool) & ~np.tri(size, k=-6, dtype=bool),
+    "mixed": lambda layer, size: np.tri(size, dtype=bool) & (~np.tri(size, k=-4, dtype=bool) | (layer < 2)),
 }
 NAIVE: dict[str, naive_corpus.Corpus] = {}
 
@@ -42,32 +58,51 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Accumulator]:
 
 
 class Heads:
-    """Made-up layers for the windows of one stack: what the tap would yield, padded with what is not to be read."""
+    """Made-up layers for the windows of one stack: what the tap would yield, padded with what is not to be read.
 
-    def __init__(self, windows: WindowBatch, stack: str, seed: int, *, causal: bool = False) -> None:
+    Outputs and values are small whole numbers, and so is the mean output of the tokens that count. Attention is such
+    that its square roots are whole multiples of 2⁻¹¹: sums of products of them are exact in float32.
+    """
+
+    def __init__(
+        self, windows: WindowBatch, stack: str, seed: int, *, mask: str | None = None, special: bool = False,
+        heads: int = HEADS, layers: int = 3,
+    ) -> None:  # fmt: skip
         rng = np.random.default_rng(seed)
-        self.batch, self.stack, self.causal = windows, stack, causal
+        self.batch, self.stack, self.mask, self.heads, self.number = windows, stack, mask, heads, layers
         self.queries, self.keys = windows.of_stack(stack)
-        self.each: list[tuple[np.ndarray, np.ndarray]] = []  # O (L, H, Tq, d) and A (L, H, Tq, Tk) of each window
+        self.each: list[tuple[np.ndarray, ...]] = []  # O (L, H, Tq, d), A (L, H, Tq, Tk), V (L, Hkv, Tk, d)
         for queries, keys in zip(self.queries, self.keys, strict=True):
-            outputs = rng.integers(-3, 4, size=(3, HEADS, len(queries), WIDTH)).astype(np.float64)
+            outputs = rng.integers(-3, 4, size=(layers, heads, len(queries), WIDTH)).astype(np.float64)
+            counting = np.flatnonzero(queries.counting(special))
+            more = outputs[:, :, counting].sum(2, keepdims=True) % max(len(counting), 1)  # than a whole mean has
+            outputs[:, :, counting] -= np.arange(len(counting))[:, None] < more
             outputs[1:, 0] = 0.0  # a head without any output: all its matrices are flat
-            scores = rng.normal(size=(3, HEADS, len(queries), len(keys))) * 2
-            if causal:
-                scores[..., np.triu(np.ones(scores.shape[-2:], dtype=bool), 1)] = -np.inf
+            scores = rng.normal(size=(layers, heads, len(queries), len(keys))) * 2
+            for layer in range(layers):
+                scores[layer][:, ~self.readable(layer, len(queries), len(keys))] = -np.inf
             weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-            self.each.append((outputs, weights.astype(np.float32).astype(np.float64)))
+            weights = (np.round(np.sqrt(weights) * 2**11) / 2**11) ** 2
+            values = rng.integers(-2, 3, size=(layers, GROUPS, len(keys), WIDTH)).astype(np.float64)
+            self.each.append((outputs, weights, values))
+
+    def readable(self, layer: int, queries: int, keys: int) -> np.ndarray:
+        return np.ones((queries, keys), dtype=bool) if self.mask is None else MASKS[self.mask](layer, queries)
 
     def layers(self, dtype: torch.dtype = torch.float32, padding: float = np.nan) -> Iterator[LayerHeads]:
         size, tall, wide = len(self.each), max(map(len, self.queries)), max(map(len, self.keys))
-        readable = torch.ones(tall, wide, dtype=torch.bool).tril() if self.causal else None
-        for layer in range(3):
-            outputs = torch.full((size, HEADS, tall, WIDTH), padding, dtype=dtype)
-            weights = torch.full((size, HEADS, tall, wide), padding, dtype=dtype)
-            for b, (own, maps) in enumerate(self.each):
+        for layer in range(self.number):
+            outputs = torch.full((size, self.heads, tall, WIDTH), padding, dtype=dtype)
+            weights = torch.full((size, self.heads, tall, wide), padding, dtype=dtype)
+            values = torch.full((size, GROUPS, wide, WIDTH), padding, dtype=dtype)
+            for b, (own, maps, carried) in enumerate(self.each):
                 outputs[b, :, : own.shape[2]] = torch.from_numpy(own[layer])
                 weights[b, :, : maps.shape[2], : maps.shape[3]] = torch.from_numpy(maps[layer])
-            yield LayerHeads(self.stack, layer, "", outputs, weights, None, readable)
+                values[b, :, : carried.shape[2]] = torch.from_numpy(carried[layer])
+            readable = None if self.mask is None else torch.from_numpy(self.readable(layer, tall, wide))
+            if self.mask == "sliding" and readable is not None:  # as models with padding give it
+                readable = readable.expand(size, 1, tall, wide)
+            yield LayerHeads(self.stack, layer, "", outputs, weights, values, readable)
 
 
 def windows_of(model: headscope.Model, texts: list[str]) -> list[Window]:
@@ -75,40 +110,74 @@ def windows_of(model: headscope.Model, texts: list[str]) -> list[Window]:
     return sorted(cut, key=len)
 
 
-def shapes(*stacks: str, relations: tuple[str, ...] = ()) -> dict[str, Shape]:
-    return {stack: Shape(LAYERS, HEADS, LENGTH, relations, cross=stack == "cross") for stack in stacks}
+def shapes(*stacks: str, relations: tuple[str, ...] = (), **choices: Any) -> dict[str, Shape]:
+    readings = Choices(**choices).readings
+    own = {"cross": tuple(each for each in readings if each != "values")}
+    return {
+        stack: Shape(LAYERS, HEADS, LENGTH, relations, cross=stack == "cross", readings=own.get(stack, readings))
+        for stack in stacks
+    }
 
 
-def expected(model: headscope.Model, heads: Heads, choices: dict[str, Any]) -> naive_corpus.Corpus:
+def feed(accumulator: Accumulator, batch: WindowBatch, *heads: Heads, first: int = 0) -> None:
+    """A batch from its beginning to its end."""
+    sink = accumulator.begin(batch, first)
+    for stack in heads:
+        for layer in stack.layers():
+            sink.layer(layer)
+    sink.finish()
+
+
+def facts(window: Window, choices: dict[str, Any]) -> SimpleNamespace:
+    """A window as the naive implementation takes it."""
+
+    def known(numbers: np.ndarray) -> list[int | None]:
+        return [None if number < 0 else int(number) for number in numbers]
+
+    return SimpleNamespace(
+        ids=window.ids.tolist(),
+        category=[CATEGORIES[c] for c in window.category],
+        word=known(window.word),
+        sentence=known(window.sentence),
+        again=known(window.repeats(choices.get("repeated", "token"))),
+        sentences=window.sentences,
+        counting=window.counting(choices.get("special", False)).tolist(),
+    )  # fmt: skip
+
+
+def expected(heads: Heads, choices: dict[str, Any], shape: Shape) -> naive_corpus.Corpus:
     """The naive implementation over the same windows and numbers."""
-    chosen = {key: choices[key] for key in ("similarity", "scale") if key in choices}
-    corpus = naive_corpus.Corpus(
-        list(LAYERS), HEADS, LENGTH, choices.get("tau", 0.5), choices.get("theta", 0.3), chosen
-    )
-    by_text = {text: (q, k, each) for q, k, each in zip(heads.queries, heads.keys, heads.each, strict=True)
-               for text in q.texts}  # fmt: skip
-    for text, (_, _, (outputs, weights)) in by_text.items():
-        read = naive_corpus.Window(
-            model, text, LENGTH, False, choices.get("special", False), choices.get("repeated") == "word"
+    chosen = {key: choices[key] for key in ("readings", "scale") if key in choices}
+    tau, theta = choices.get("tau", 0.5), choices.get("theta", 0.3)
+    corpus = naive_corpus.Corpus(list(shape.layers), shape.heads, shape.length, tau, theta, chosen)
+    for queries, keys, (outputs, weights, values) in zip(heads.queries, heads.keys, heads.each, strict=True):
+        corpus.add(
+            facts(queries, choices),
+            facts(keys, choices),
+            outputs,
+            weights,
+            values.repeat(shape.heads // GROUPS, axis=1),
+            np.stack([heads.readable(layer, len(queries), len(keys)) for layer in range(heads.number)]),
+            cross=shape.cross,
         )
-        said = read.shifted(START) if heads.batch.decoder is not None else read
-        queries, keys = (read, read) if heads.stack == "encoder" else (said, read if heads.stack == "cross" else said)
-        corpus.add(queries, keys, outputs, weights, causal=heads.causal, cross=heads.stack == "cross")
     return corpus
 
 
-def assert_equal(sums: dict[str, np.ndarray], naive: naive_corpus.Corpus, cross: bool) -> None:
+def assert_equal(sums: dict[str, np.ndarray], naive: naive_corpus.Corpus, shape: Shape) -> None:
+    """Every variable, and no other; what a stack has not of a dimension is 0."""
+    filled = {each.name for each in variables.variables_of(shape)} - {"focal_tokens"}
+    assert filled == set(naive.sums)
     for name, theirs in naive.sums.items():
-        if cross and variables.variable(name).needs_map:
-            assert name not in sums
-            continue
-        mine = sums[name]
+        mine, theirs = sums[name], np.asarray(theirs)
         assert mine.dtype == variables.variable(name).dtype, name
+        assert mine.shape == variables.variable(name).zeros(shape).shape, name
+        own = mine[tuple(slice(size) for size in theirs.shape)]  # the naive one has no contrast where it means nothing
+        assert np.count_nonzero(mine) == np.count_nonzero(own), name
         if mine.dtype.kind == "i":
-            np.testing.assert_array_equal(mine, theirs, err_msg=name)
+            np.testing.assert_array_equal(own, theirs, err_msg=name)
         else:
-            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9, err_msg=name)
-    entries = {(LAYERS[k], h, t): n for k, h, t, n in sums["focal_tokens"].tolist()}
+            np.testing.assert_allclose(own, theirs, rtol=1e-9, atol=1e-9, err_msg=name)
+    entries = {(shape.layers[k], h, t): n for k, h, t, n in sums["focal_tokens"].tolist()}
     assert entries == dict(naive.focal_tokens)
 
 
@@ -117,37 +186,140 @@ def assert_equal(sums: dict[str, np.ndarray], naive: naive_corpus.Corpus, cross:
 def test_sums_equal_the_naive_ones(
     case: str, size: int, make: Callable[..., Accumulator], embedded: headscope.Model
 ) -> None:
+    choices = CASES[case]
     windows = windows_of(embedded, TEXTS)
-    whole = Heads(WindowBatch(tuple(windows)), "encoder", seed=3)
-    accumulator = make(shapes("encoder"), Choices(window=LENGTH, **CASES[case]))
+    whole = Heads(WindowBatch(tuple(windows)), "encoder", seed=3, special=choices.get("special", False))
+    shape = shapes("encoder", **choices)
+    accumulator = make(shape, Choices(window=LENGTH, **choices))
     for begin in range(0, len(windows), size):
         batch = WindowBatch(tuple(windows[begin : begin + size]))
         part = Heads(batch, "encoder", seed=0)
         part.each = whole.each[begin : begin + size]
-        sink = accumulator.begin(batch, begin)
-        for layer in part.layers():
-            sink.layer(layer)
+        feed(accumulator, batch, part, first=begin)
     accumulator.close()
     if case not in NAIVE:  # it is slow, and the same for every size
-        NAIVE[case] = expected(embedded, whole, CASES[case])
-    assert_equal(accumulator.sums()["encoder"], NAIVE[case], cross=False)
+        NAIVE[case] = expected(whole, choices, shape["encoder"])
+    assert_equal(accumulator.sums()["encoder"], NAIVE[case], shape["encoder"])
 
 
+@pytest.mark.parametrize("mask", MASKS)
+def test_what_may_be_read(mask: str, make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
+    batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
+    heads, shape = Heads(batch, "decoder", seed=5, mask=mask), shapes("decoder")
+    accumulator = make(shape, Choices(window=LENGTH))
+    feed(accumulator, batch, heads)
+    assert_equal(accumulator.sums()["decoder"], expected(heads, {}, shape["decoder"]), shape["decoder"])
+
+
+@pytest.mark.parametrize("readings", [("dot", "cosine"), ("cosine", "values", "centred")])
 @pytest.mark.parametrize("stack", ["encoder", "decoder", "cross"])
 def test_every_stack_of_an_encoder_decoder(
-    stack: str, make: Callable[..., Accumulator], embedded: headscope.Model
+    stack: str, readings: tuple[str, ...], make: Callable[..., Accumulator], embedded: headscope.Model
 ) -> None:
     batch = batch_windows(windows_of(embedded, TEXTS), START, embedded.tokenizer)
-    accumulator = make(shapes("encoder", "decoder", "cross"), Choices(window=LENGTH))
-    sink = accumulator.begin(batch)
-    own = None
-    for place, name in enumerate(("encoder", "decoder", "cross")):
-        heads = Heads(batch, name, seed=place, causal=name == "decoder")
-        own = heads if name == stack else own
-        for layer in heads.layers():
-            sink.layer(layer)
-    assert own is not None
-    assert_equal(accumulator.sums()[stack], expected(embedded, own, {}), cross=stack == "cross")
+    shape = shapes("encoder", "decoder", "cross", readings=readings)
+    accumulator = make(shape, Choices(window=LENGTH, readings=readings))
+    every = {
+        name: Heads(batch, name, seed=place, mask="causal" if name == "decoder" else None)
+        for place, name in enumerate(shape)
+    }
+    feed(accumulator, batch, *every.values())
+    naive = expected(every[stack], {"readings": readings}, shape[stack])
+    assert_equal(accumulator.sums()[stack], naive, shape[stack])
+
+
+def test_pairs_of_texts_have_special_tokens_in_between(
+    make: Callable[..., Accumulator], embedded: headscope.Model
+) -> None:
+    cut = [text_window(one, two, embedded.tokenizer, embedded.template, length=LENGTH) for one, two in pairwise(TEXTS)]
+    counting = cut[0].counting(False)
+    assert np.diff(np.flatnonzero(counting)).max() > 1
+    batch = WindowBatch(tuple(cut))
+    heads, shape = Heads(batch, "encoder", seed=6), shapes("encoder")
+    accumulator = make(shape, Choices(window=LENGTH))
+    feed(accumulator, batch, heads)
+    assert_equal(accumulator.sums()["encoder"], expected(heads, {}, shape["encoder"]), shape["encoder"])
+
+
+def test_long_windows(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
+    """Past 512 tokens: pairs by band, one map, no sum of matrices. Few tokens count, so that it is quick."""
+    length, sides = 520, 2
+    cut = text_window(" ".join(TEXTS * 12), None, embedded.tokenizer, embedded.template, length=length)
+    far = np.arange(len(cut)) % 11 > 0
+    thin = replace(cut, category=np.where(far, END, cut.category), sentence=np.where(far, -1, cut.sentence))
+    assert len(cut) == length
+    batch = WindowBatch((cut_to(thin, 300), thin))
+    shape = {"encoder": Shape((0,), sides, length)}
+    heads = Heads(batch, "encoder", seed=8, heads=sides, layers=1)
+    accumulator = make(shape, Choices(window=length))
+    feed(accumulator, batch, heads)
+    sums = accumulator.sums()["encoder"]
+    assert sums["pairs"].shape[-2] == len(variables.coordinates(shape["encoder"])["band"])
+    assert sums["top_few"].max() == 0
+    assert_equal(sums, expected(heads, {}, shape["encoder"]), shape["encoder"])
+
+
+def cut_to(window: Window, length: int) -> Window:
+    columns = ("ids", "types", "category", "sentence", "word", "span", "part", "unknown", "tokens")
+    return replace(window, **{name: getattr(window, name)[:length] for name in columns})
+
+
+def test_rows_hold_what_each_head_did_with_each_window(
+    make: Callable[..., Accumulator], embedded: headscope.Model
+) -> None:
+    windows = windows_of(embedded, TEXTS)
+    choices = Choices(window=LENGTH, tau=0.3)
+    accumulator = make(shapes("encoder"), choices, rows=len(windows))
+    halves = [WindowBatch(tuple(windows[:3])), WindowBatch(tuple(windows[3:]))]
+    every = [Heads(batch, "encoder", seed=k) for k, batch in enumerate(halves)]
+    for first, batch, heads in zip((0, 3), halves, every, strict=True):
+        feed(accumulator, batch, heads, first=first)
+    rows = accumulator.rows["encoder"]
+    assert set(rows.values) == set(COLUMNS)
+    seen = dict.fromkeys(COLUMNS, 0)
+    for number, window in enumerate(windows):
+        heads = every[number >= 3]
+        one = Heads(WindowBatch((window,)), "encoder", seed=0)
+        one.each = [heads.each[number - 3 * (number >= 3)]]
+        naive = expected(one, {"tau": choices.tau}, shapes("encoder")["encoder"])
+        for name, theirs in naive_row(naive, choices).items():
+            np.testing.assert_allclose(rows.values[name][number], theirs, rtol=1e-6, err_msg=name)
+            seen[name] += int(np.isfinite(theirs).sum())
+        focal = {(k, h): rows.focal[number, k, h] for k in range(len(LAYERS)) for h in range(HEADS)}
+        assert {(LAYERS[k], h, t) for (k, h), t in focal.items() if t >= 0} == set(naive.focal_tokens)
+        null = rows.focal_null[number]
+        np.testing.assert_array_equal(null >= 0, rows.focal[number] >= 0)
+        assert set(null[null >= 0].tolist()) <= set(window.ids[window.counting(False)].tolist())
+        for k in range(len(LAYERS)):
+            different = len({t for t in null[k].tolist() if t >= 0})
+            assert naive.sums["focal_null"][k, step_of(choices.tau), different] == (not naive.sums["pairless"])
+    assert min(seen.values()) > 0
+
+
+def naive_row(naive: naive_corpus.Corpus, choices: Choices) -> dict[str, np.ndarray]:
+    """The columns of one window, (L, H), from its naive sums."""
+    sums, first = naive.sums, first_high_bin(choices.tau)
+    high = sums["pairs"][:, :, first:].sum((2, 3))  # (L, H, relation)
+    number = high.sum(-1)
+    columns = {"high_pairs": number.astype(float)}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for name, category in (("stop_focus", "stop"), ("end_focus", "end")):
+            k = CATEGORIES.index(category)
+            columns[name] = sums["attention"][..., k] / sums["attention_even"][:, None, k]
+        columns["distance"] = sums["distance_sum"][:, :, first:].sum((2, 3)) / number
+        for name, relation in (("sentence_share", "sentence"), ("repetition_share", "repeated")):
+            columns[name] = high[..., [RELATIONS.index(relation), RELATIONS.index("both")]].sum(-1) / number
+        columns["focal_share"] = np.where(number > 0, sums["focal_share"][..., step_of(choices.tau)], np.nan)
+        for name, k in (("sentence_preference", 0), ("repetition_preference", 1), ("separator_similarity", 2)):
+            a, b = np.moveaxis(sums["matched"][..., k, :], -1, 0)
+            columns[name] = np.where(a + b < 5, np.nan, (a + 0.5) / (b + 0.5))
+        separations = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
+        for k, name in enumerate(separations):
+            columns[name] = sums["wins"][0, ..., k] / sums["contrast_weight"][..., k]
+        columns["likeness"] = sums["attention_correlation"][0].max(0)
+    if sums["pairless"]:
+        columns["likeness"] = np.full_like(columns["likeness"], np.nan)
+    return columns
 
 
 def test_neither_threads_nor_batches_at_once_change_a_byte(
@@ -158,13 +330,13 @@ def test_neither_threads_nor_batches_at_once_change_a_byte(
     heads = [Heads(batch, "encoder", seed=k) for k, batch in enumerate(halves)]
     one, other = (make(shapes("encoder"), Choices(window=LENGTH), threads=n, rows=8) for n in (1, 3))
     for begin, batch, own in zip((0, 5), halves, heads, strict=True):
-        sink = one.begin(batch, begin)
-        for layer in own.layers():
-            sink.layer(layer)
+        feed(one, batch, own, first=begin)
     sinks = [other.begin(batch, begin) for begin, batch in zip((0, 5), halves, strict=True)]
     for layers in zip(*(own.layers() for own in heads), strict=True):  # both on their way at once
         for sink, layer in zip(sinks, layers, strict=True):
             sink.layer(layer)
+    for sink in sinks:
+        sink.finish()
     for name, values in one.sums()["encoder"].items():
         assert values.tobytes() == other.sums()["encoder"][name].tobytes(), name
     for name, values in one.rows["encoder"].values.items():
@@ -176,39 +348,104 @@ def test_neither_threads_nor_batches_at_once_change_a_byte(
 def test_padding_and_precision_do_not_matter(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
     batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
     heads, found = Heads(batch, "encoder", seed=1), []
+    readings = ("dot", "centred", "values")
     for dtype, padding in ((torch.float32, np.nan), (torch.float32, 1e30), (torch.float64, 0.0)):
-        accumulator = make(shapes("encoder"), Choices(window=LENGTH))
+        accumulator = make(shapes("encoder", readings=readings), Choices(window=LENGTH, readings=readings))
         sink = accumulator.begin(batch)
         for layer in heads.layers(dtype, padding):
             sink.layer(layer)
+        sink.finish()
         found.append(accumulator.sums()["encoder"])
     for name, values in found[0].items():
         for other in found[1:]:
             assert values.tobytes() == other[name].tobytes(), name
 
 
-def test_numbers_that_are_not_finite_are_an_error(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
+def test_torch_computes_where_the_tensors_are(embedded: headscope.Model) -> None:
+    """What a layer makes without saying where is made on another device, and cannot be mixed with the layer's own."""
     batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
-    for what in ("outputs", "weights"):
-        sink = make(shapes("encoder"), Choices(window=LENGTH)).begin(batch)
-        layer = next(Heads(batch, "encoder", seed=1).layers())
-        getattr(layer, what)[-1, 1, 2, 1] = torch.inf
-        with pytest.raises(HeadscopeError, match="encoder layer 0"):
+    readings = ("dot", "cosine", "centred", "values")
+    choices = Choices(window=LENGTH, readings=readings, scale="rank")
+    own = {"all": lambda window: [1] * len(window)}
+    accumulator = TorchAccumulator(
+        shapes("decoder", readings=readings, relations=tuple(own)), choices, relations=own, rows=len(TEXTS)
+    )
+    sink = accumulator.begin(batch)
+    layers = list(Heads(batch, "decoder", seed=1, mask="causal").layers())
+    with torch.device("meta"):
+        for layer in layers:
             sink.layer(layer)
+    sink.finish()
+    assert accumulator.sums()["decoder"]["pairs"].any()
 
 
-def test_own_relations_are_counted_beside_the_others(
-    make: Callable[..., Accumulator], embedded: headscope.Model
+@pytest.mark.parametrize("what", ["outputs", "weights", "values"])
+def test_numbers_that_are_not_finite_are_an_error(
+    what: str, make: Callable[..., Accumulator], embedded: headscope.Model
 ) -> None:
     batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
-    own = {"all": lambda window: [1] * len(window), "none": lambda window: [None] * len(window)}
-    accumulator = make(shapes("encoder", relations=tuple(own)), Choices(window=LENGTH), relations=own)
-    sink = accumulator.begin(batch)
-    for layer in Heads(batch, "encoder", seed=1).layers():
+    sink = make(shapes("encoder"), Choices(window=LENGTH)).begin(batch)
+    layer = next(Heads(batch, "encoder", seed=1).layers())
+    getattr(layer, what)[-1, 1, 2, 1] = torch.inf
+    with pytest.raises(HeadscopeError, match="encoder layer 0"):
         sink.layer(layer)
+
+
+def test_without_values_nothing_is_said_of_them(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
+    batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
+    layer = replace(next(Heads(batch, "encoder", seed=1).layers()), values=None)
+    accumulator = make(shapes("encoder"), Choices(window=LENGTH))
+    accumulator.begin(batch).layer(layer)
+    sums = accumulator.sums()["encoder"]
+    assert np.isnan(sums["attention_weighted"][0]).all()
+    assert np.isfinite(sums["attention"]).all()
+    readings = ("dot", "values")
+    sink = make(shapes("encoder", readings=readings), Choices(window=LENGTH, readings=readings)).begin(batch)
+    with pytest.raises(HeadscopeError, match="values"):
+        sink.layer(layer)
+
+
+@pytest.mark.parametrize("length", [LENGTH, 600])
+def test_own_relations_are_counted_beside_the_others(
+    length: int, make: Callable[..., Accumulator], embedded: headscope.Model
+) -> None:
+    batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
+    own = {
+        "all": lambda window: [1] * len(window),
+        "none": lambda window: [None] * len(window),
+        "sentence": lambda window: [int(s) if s >= 0 else None for s in window.sentence],
+    }
+    shape = replace(shapes("encoder", relations=tuple(own))["encoder"], length=length)
+    accumulator = make({"encoder": shape}, Choices(window=LENGTH), relations=own)
+    feed(accumulator, batch, Heads(batch, "encoder", seed=1))
     sums = accumulator.sums()["encoder"]
     np.testing.assert_array_equal(sums["pairs_all"], sums["pairs"])
     assert not sums["pairs_none"].any()
+    within = [RELATIONS.index(name) for name in ("sentence", "both")]
+    np.testing.assert_array_equal(sums["pairs_sentence"][..., within], sums["pairs"][..., within])
+    assert not sums["pairs_sentence"][..., [RELATIONS.index(name) for name in ("repeated", "none")]].any()
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        (lambda window: 1 / 0, "failed: ZeroDivisionError"),
+        (lambda window: [1], "gave 1 labels for a window of"),
+        (lambda window: None, "gave NoneType"),
+        (lambda window: [[]] * len(window), "cannot be compared"),
+    ],
+)
+def test_a_relation_that_fails_says_so(
+    labels: Callable[[Window], Sequence[Any]],
+    problem: str,
+    make: Callable[..., Accumulator],
+    embedded: headscope.Model,
+) -> None:
+    accumulator = make(
+        shapes("encoder", relations=("mine",)), Choices(window=LENGTH), relations={"mine": labels}
+    )  # fmt: skip
+    with pytest.raises(HeadscopeError, match=f"'mine' {problem}"):
+        accumulator.begin(WindowBatch(tuple(windows_of(embedded, TEXTS))))
 
 
 def test_a_variable_declared_elsewhere_is_filled(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
@@ -217,20 +454,22 @@ def test_a_variable_declared_elsewhere_is_filled(make: Callable[..., Accumulator
 
     def by_reading(batch: LayerBatch, sums: np.ndarray) -> None:
         sums[0] += len(batch.queries.lengths)
+        sums[1] += (batch.keys.counting & (batch.keys.category > END)).sum()
 
+    readings = ("cosine", "dot")  # |O_i| is what it is, however S is read
     variables.declare(Variable("longest", ("layer", "head"), "largest |O_i|²", kind="sum", fill=longest))
-    variables.declare(Variable("read", ("reading", "layer", "head"), "windows, by reading", fill=by_reading))
+    variables.declare(Variable("read", ("reading", "layer", "head"), "windows, tokens", fill=by_reading))
     try:
         batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
         heads = Heads(batch, "encoder", seed=1)
-        accumulator = make(shapes("encoder"), Choices(window=LENGTH))
-        sink = accumulator.begin(batch)
-        for layer in heads.layers():
-            sink.layer(layer)
+        accumulator = make(shapes("encoder", readings=readings), Choices(window=LENGTH, readings=readings))
+        feed(accumulator, batch, heads)
         sums = accumulator.sums()["encoder"]
-        expected = sum((own[list(LAYERS)] ** 2).sum(-1).max(-1) for own, _ in heads.each)
-        np.testing.assert_allclose(sums["longest"], expected)
-        np.testing.assert_array_equal(sums["read"], np.full((1, len(LAYERS), HEADS), len(TEXTS)))
+        largest = sum((own[list(LAYERS)] ** 2).sum(-1).max(-1) for own, *_ in heads.each)
+        np.testing.assert_allclose(sums["longest"], largest)
+        counting = sum(int(window.counting(False).sum()) for window in batch.windows)
+        for place, number in enumerate((len(TEXTS), counting)):
+            np.testing.assert_array_equal(sums["read"][place], np.full((len(LAYERS), HEADS), number))
     finally:
         variables.withdraw("longest")
         variables.withdraw("read")

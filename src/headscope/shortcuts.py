@@ -44,13 +44,14 @@ class ModelShortcuts:
         shown through a window that `start` (in tokens of the text) moves. `stack` picks the encoder, decoder or
         cross-attention of a model with several. For long windows, `layers` keeps only some layers, and `maps=False`
         no attention maps: they are made again, a layer at a time, when asked for. The other options are the method's
-        choices: `window`, `similarity` "dot" or "cosine", `scale` of levels "max" or "rank", what makes a pair
+        choices: `window`, `readings` of S, some of "dot", "cosine", "centred" and "values" (what is returned is in the
+        first of them, and `read_as` gives the others), `scale` of levels "max" or "rank", what makes a pair
         `repeated`, "token" or "word", whether `special` tokens take part, and the `language` for splitting sentences.
 
         >>> import headscope
         >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
         >>> seen
-        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads
+        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads, read by dot
         >>> dict(seen.similarity.sizes)
         {'layer': 12, 'head': 12, 'i': 14, 'j': 14}
         """
@@ -80,11 +81,16 @@ class InspectionShortcuts:
         out: str | Path,
         layer: int | None = None,
         head: int | None = None,
+        *,
+        readings: str | Sequence[str] | None = None,
     ) -> Path:
-        """Write the same view as one HTML file that works from disk and asks nobody for anything."""
+        """Write the same view as one HTML file that works from disk and asks nobody for anything.
+
+        The file holds the readings that the text was inspected in, or the `readings` named here; each takes its room.
+        """
         from headscope.view import save_inspection
 
-        return save_inspection(self, out, layer, head)
+        return save_inspection(self, out, layer, head, readings)
 
     def plot_similarity(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
         """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.choices import first_high_bin
+from headscope.choices import first_high_bin, make_choices
 from headscope.cli import show
 from headscope.cli.analyze_texts import parse_layers
 from headscope.cli.choices import choices_of
@@ -78,7 +78,8 @@ def _desk_of_text(args: Namespace) -> Desk:
     defaults = {name: value for name, value in looking.items() if value is not None}
     if args.layers:
         defaults["layers"] = parse_layers(args.layers)
-    desk = Desk(_loader(args), defaults=defaults)
+    in_file = make_choices(choices).readings if args.html else None  # a file holds no more than was asked for
+    desk = Desk(_loader(args), defaults=defaults, readings=in_file)
     with show.working("loading the model"):
         desk.model  # noqa: B018 - so that an error in it shows now
     desk.inspect(text)

@@ -1,8 +1,8 @@
 """Measuring: one interface, behind which the sums of the method are made, wherever the tensors are.
 
 An accumulator takes the windows of a batch, then the layers as the tap yields them, and in the end gives its sums.
-Moving tensors, products of outputs and even attention are its own business. `compiled_accumulator` is the first
-implementation; every other one passes the same tests (tests/test_accumulators.py).
+Moving tensors, products of outputs and even attention are its own business. `torch_accumulator` reads like the
+method's definitions, `compiled_accumulator` is fast on a CPU; all pass the same tests (tests/test_accumulators.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.measures.batch_index import BatchIndex
+from headscope.errors import HeadscopeError
 from headscope.measures.columns import RowTable
 from headscope.measures.variables import Sums
 from headscope.tap import LayerHeads
@@ -27,6 +27,9 @@ class LayerSink(Protocol):
 
     def layer(self, heads: LayerHeads) -> None:
         """Take in what one layer read and wrote; the tensors may be gone after the call."""
+
+    def finish(self) -> None:
+        """All layers were taken in: add what needs them all. Called once, one batch at a time and in their order."""
 
 
 class Accumulator(Protocol):
@@ -51,6 +54,30 @@ class Accumulator(Protocol):
         """Let go of threads and memory; the sums stay."""
 
 
+class NotFinite(HeadscopeError):  # noqa: N818 - it says what the numbers are
+    """A model gave NaN or infinite numbers: nothing of the sums can be trusted."""
+
+    def __init__(self, stack: str, layer: int) -> None:
+        super().__init__(f"there are NaN or infinite numbers in {stack} layer {layer}", "check the model's weights")
+        self.stack, self.layer = stack, layer
+
+
+class BatchTokens(Protocol):
+    """The tokens of a batch of windows, padded to the longest, as a variable's own `fill` function sees them."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many tokens each window has: (B,)."""
+
+    @property
+    def category(self) -> NDArray[np.int64]:
+        """Category of each token, a place in CATEGORIES: (B, T)."""
+
+    @property
+    def counting(self) -> NDArray[np.bool_]:
+        """Which tokens count: (B, T)."""
+
+
 @dataclass
 class LayerBatch:
     """One layer of a batch, as a variable's own `fill` function sees it: B windows, H heads, T tokens with padding.
@@ -59,11 +86,11 @@ class LayerBatch:
     """
 
     heads: LayerHeads
-    products: NDArray[np.float32]  # (B, H, T, T): O·Oᵀ in the run's reading, with its diagonal
+    products: NDArray[np.float32]  # (B, H, T, T): O·Oᵀ, with its diagonal, whatever the readings
     weights: NDArray[np.float32]  # (B, H, Tq, Tk)
     even: NDArray[np.float64]  # (B, Tk): what each key would receive if everybody read evenly
-    queries: BatchIndex
-    keys: BatchIndex
+    queries: BatchTokens
+    keys: BatchTokens
 
     @cached_property
     def norms(self) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +27,16 @@ _ALL = (
     Column("sentence_share", "share of the high pairs that are two words of one sentence", score=True, of_pairs=True),
     Column("repetition_share", "share of the high pairs that are a repeated word", score=True, of_pairs=True),
     Column("focal_share", "share of the high pairs that contain the focal token", score=True, of_pairs=True),
-    Column("stop_share", "share of the high pairs that contain a sentence stop", of_pairs=True),
-    Column("stop_expected", "the same, if only distances mattered", of_pairs=True),
-    Column("likeness", "correlation of similarity with attention"),
-    Column("mask_contrast", "mean level inside minus outside the mask of high attention"),
-    Column("focal_expected", "different focal tokens that chance would give the layer's heads"),
-)
+    Column("likeness", "correlation of similarity with attention, by the map that is more like it"),
+    Column("sentence_preference", "high pairs in one sentence over those across, matched", score=True, of_pairs=True),
+    Column("repetition_preference", "high pairs that repeat a word over others, matched", score=True, of_pairs=True),
+    Column("separator_similarity", "high pairs with a sentence stop over other pairs, matched", score=True,
+           of_pairs=True),
+    Column("separation_sentence", "how often a pair of one sentence lies above an unrelated one"),
+    Column("separation_repeated", "how often a repeated word lies above an unrelated pair"),
+    Column("separation_related", "how often a pair of either kind lies above an unrelated one"),
+    Column("mask_auc", "how often a pair inside the mask of high attention lies above one outside it"),
+)  # fmt: skip
 COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
 SCORES = tuple(column.name for column in _ALL if column.score)
 
@@ -45,13 +50,28 @@ class RowTable:
         self.values: dict[str, NDArray[np.float32]] = {
             name: np.full(shape, np.nan, dtype=np.float32) for name in COLUMNS
         }
-        self.focal = np.full(shape, -1, dtype=np.int32)  # ids of focal tokens
+        self.focal = np.full(shape, -1, dtype=np.int32)  # ids of focal tokens; -1: none
+        self.focal_null = np.full(shape, -1, dtype=np.int32)  # where ids exchanged their sums of degrees
 
-    def put(self, first: int, layer: int, columns: dict[str, NDArray[np.float64]], focal: NDArray[np.int64]) -> None:
-        """Write down one layer of a batch whose first window has the number `first`: (B, H) each."""
+    def put(
+        self,
+        first: int,
+        layer: int,
+        columns: Mapping[str, NDArray[np.float64]],
+        focal: NDArray[np.int64],
+        focal_null: NDArray[np.int64],
+    ) -> None:
+        """Write down one layer of a batch whose first window has the number `first`: (B, H) each.
+
+        >>> table = RowTable(1, (4,), 2)
+        >>> columns = {"high_pairs": np.array([[3.0, 0.0]]), "distance": np.array([[2.0, 0.0]])}
+        >>> table.put(0, 4, columns, np.array([[7, -1]]), np.array([[9, -1]]))
+        >>> table.values["distance"][0, 0].tolist(), table.focal[0, 0].tolist()
+        ([2.0, nan], [7, -1])
+        """
         k, where = self.layers.index(layer), slice(first, first + len(focal))
         none = columns["high_pairs"] == 0
         for name, values in columns.items():
             missing = none & COLUMNS[name].of_pairs
             self.values[name][where, k] = np.where(missing, np.nan, values)
-        self.focal[where, k] = focal
+        self.focal[where, k], self.focal_null[where, k] = focal, focal_null

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -58,15 +59,27 @@ def relations(
     return relation
 
 
+def tally(*coordinates: tuple[Tensor, int], weight: Tensor | None = None) -> Tensor:
+    """How many pairs of each head stand at which place: coordinates of the pairs, each with its size, to (H, *sizes).
+
+    A coordinate is (H, P), or (P,) where it is the same for all heads; the first one must have heads. `weight` (P,) is
+    a whole number that is added for each pair instead of 1.
+
+    >>> tally((torch.tensor([[1, 0, 1]]), 2), (torch.tensor([2, 0, 2]), 3)).tolist()
+    [[[1, 0, 0], [0, 0, 2]]]
+    """
+    sizes = [size for _, size in coordinates]
+    cell = torch.zeros_like(coordinates[0][0])
+    for place, size in coordinates:
+        cell = cell * size + place  # (H, P)
+    each = torch.ones_like(cell) if weight is None else weight.expand_as(cell)
+    counts = cell.new_zeros(len(cell), math.prod(sizes)).scatter_add_(1, cell, each)
+    return counts.view(len(cell), *sizes)
+
+
 def count_pairs(bin_: Tensor, distance: Tensor, relation: Tensor, bins: int, longest: int) -> Tensor:
     """Count pairs by head, level bin, distance and relation: (H, P) and twice (P,) to (H, bins, longest, relations).
 
     Index k of the distance dimension is distance k + 1.
     """
-    heads = len(bin_)
-    kinds = len(RELATIONS)
-    cell = (distance - 1) * kinds + relation  # (P,)
-    size = longest * kinds
-    flat = (torch.arange(heads)[:, None] * bins + bin_) * size + cell  # (H, P)
-    counts = torch.bincount(flat.flatten(), minlength=heads * bins * size)
-    return counts.view(heads, bins, longest, kinds)
+    return tally((bin_, bins), (distance - 1, longest), (relation, len(RELATIONS)))

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from headscope.choices import RunChoices
 from headscope.control import read_control
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 from headscope.models.load import load
 from headscope.models.model import Model
 from headscope.result.merge import FILE

@@ -17,7 +17,7 @@ import torch
 from headscope.choices import differences
 from headscope.errors import HeadscopeError
 from headscope.files import sha256_of
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 from headscope.measures.variables import MATRIX, Shape, variable
 from headscope.models.reading import OutOfMemory
 from headscope.result.merge import FILE, VERSION, write_result

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headscope.choices import Choices, RunChoices, make_choices
 from headscope.control import Control
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 
 if TYPE_CHECKING:
     from headscope.models.model import Model

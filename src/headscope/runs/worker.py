@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from headscope.errors import HeadscopeError
-from headscope.measures.accumulator import Accumulator
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 from headscope.measures.columns import RowTable
-from headscope.measures.compiled_accumulator import CompiledAccumulator, NotFinite
+from headscope.measures.accumulator import Accumulator, NotFinite
+from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory, Reader
 from headscope.runs.clusters import too_many_windows
@@ -218,6 +218,8 @@ class _ShardWork:
                     sink.layer(heads)
 
             reader.read(batch, layer)
+            with self.order.turn("finish", number):
+                sink.finish()
         except NotFinite as error:
             dtype = self.worker.settings.dtype
             raise HeadscopeError(
@@ -239,6 +241,9 @@ def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
         if not kept:  # a decoder may be less deep than its encoder
             continue
         choices = settings.choices
-        readings = (choices.similarity,)
-        shapes[stack.name] = Shape(kept, stack.heads, choices.window, relations, stack.name == "cross", readings)
+        cross = stack.name == "cross"  # its values are the encoder's, its pairs the decoder's
+        readings = tuple(name for name in choices.readings if not (cross and name == "values"))
+        if not readings:
+            raise HeadscopeError("cross-attention has no reading 'values'", "name another reading beside it")
+        shapes[stack.name] = Shape(kept, stack.heads, choices.window, relations, cross, readings)
     return shapes
