@@ -81,13 +81,13 @@ def expected(model: headscope.Model, options: dict[str, Any], sliding: int | Non
 def windows(model: headscope.Model, options: dict[str, Any], length: int) -> Iterator[naive_corpus.Window]:
     causal = model.stack().causal and len(model.stacks) == 1
     for text in TEXTS:
-        first = 0
-        while first == 0 or (options.get("windows") == "all" and first < read.total):
+        first, total = 0, 1
+        while first < total:
             read = naive_corpus.Window(
                 model, text, length, causal, options.get("special", False), options.get("repeated") == "word", first
             )
             yield read
-            first += read.room
+            first, total = first + read.room, read.total if options.get("windows") == "all" else 0
 
 
 @pytest.mark.parametrize(
