@@ -6,8 +6,8 @@ A `View` looks at them by head, by layer, by third of the depth or as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,21 +24,21 @@ Sums = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class BlockSums:
-    """The sums of each block. `pairs` is pooled over the heads of a layer; `layer_at` reads the high pairs of each.
+    """The sums of each block.
 
-    `stored` holds the other variables under their names, each with the blocks as its first dimension.
+    `stored` holds the variables that are kept for each block under their names, with the blocks as their first
+    dimension; it may read them when they are first asked for. `layer_pairs` gives the pairs of one layer's heads.
     """
 
     layers: tuple[int, ...]
-    depth: int  # layers of the model, kept or not
+    depth: int  # layers of the model's stack, kept or not
     heads: int
+    readings: tuple[str, ...]  # the first is the main one
+    tau: float  # the run's own
+    theta: float
     groups: tuple[str, ...]  # (S,)
-    shards_of: tuple[tuple[int, ...], ...]  # (S,): the shards of each block
-    pairs: NDArray[np.int64]  # (S, L, level, distance, relation)
-    stored: dict[str, Array]
-    layer_at: Callable[[int, Sequence[float]], list[Array]]  # layer's place, τ to (S, H, distance, relation) for each τ
-    high_pairs: dict[float, Array] = field(default_factory=dict, repr=False)  # by τ: what `heads_at` has read
-    scores: dict[float, Array] = field(default_factory=dict, repr=False)  # by τ, of every head in every block
+    stored: Mapping[str, Array]
+    layer_pairs: Callable[[int], Array]  # a layer's place to (S, H, level, band, relation)
 
     @property
     def blocks(self) -> int:

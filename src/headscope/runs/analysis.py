@@ -12,8 +12,8 @@ from headscope.errors import HeadscopeError
 from headscope.measures.batch_index import Labels
 from headscope.models.load import load
 from headscope.models.model import Model
-from headscope.result.merge import FILE
 from headscope.result.result import Result
+from headscope.result.schema import FILE
 from headscope.runs.folder import RunFolder
 from headscope.runs.progress import Progress, choose_progress
 from headscope.runs.run import Run, WorkOptions, check_bad

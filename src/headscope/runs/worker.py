@@ -18,7 +18,7 @@ from headscope.measures.compiled_accumulator import CompiledAccumulator, NotFini
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory, Reader
 from headscope.runs.in_order import InOrder, Stopped
-from headscope.runs.memory import Trimmer
+from headscope.runs.memory import Trimmer, check_tables
 from headscope.runs.plan import batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
@@ -77,6 +77,7 @@ class Worker:
         self.model, self.settings, self.relations, self.per_text = model, settings, relations, per_text
         self.threads = threads or Threads()
         self.shapes = stack_shapes(model, settings)
+        check_tables(self.shapes.values())
         self.trimmer = Trimmer()
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
@@ -220,6 +221,8 @@ class _ShardWork:
                     sink.layer(heads)
 
             reader.read(batch, layer)
+            with self.order.turn("finish", number):
+                sink.finish()
         except NotFinite as error:
             dtype = self.worker.settings.dtype
             raise HeadscopeError(
@@ -234,13 +237,18 @@ class _ShardWork:
 def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
     """The shape of each stack's sums under these settings."""
     shapes = {}
-    relations = tuple(name for name, _ in settings.relations)
+    choices, relations = settings.choices, tuple(name for name, _ in settings.relations)
     for stack in model.stacks.values():
         layers = range(stack.layers) if settings.layers is None else settings.layers
         kept = tuple(layer for layer in layers if layer < stack.layers)
         if not kept:  # a decoder may be less deep than its encoder
             continue
-        choices = settings.choices
-        readings = (choices.similarity,)
-        shapes[stack.name] = Shape(kept, stack.heads, choices.window, relations, stack.name == "cross", readings)
+        cross = stack.name == "cross"
+        # What cross-attention reads are values of other tokens than those that its pairs are of.
+        readings = tuple(name for name in choices.readings if not cross or name != "values")
+        if not readings:
+            raise HeadscopeError(
+                f"cross-attention of {model.name!r} cannot be read by value vectors alone", "name another reading, too"
+            )
+        shapes[stack.name] = Shape(kept, stack.heads, choices.window, relations, cross, readings)
     return shapes
