@@ -5,7 +5,6 @@ Numbers are such that products are exact in every precision: so are counts, and 
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -177,7 +176,8 @@ def assert_equal(sums: dict[str, np.ndarray], naive: naive_corpus.Corpus, shape:
         if mine.dtype.kind == "i":
             np.testing.assert_array_equal(own, theirs, err_msg=name)
         else:
-            np.testing.assert_allclose(own, theirs, rtol=1e-9, atol=1e-9, err_msg=name)
+            near = 1e-6 if name == "attention_entropy" else 1e-9  # logarithms may be polynomials
+            np.testing.assert_allclose(own, theirs, rtol=near, atol=near, err_msg=name)
     entries = {(shape.layers[k], h, t): n for k, h, t, n in sums["focal_tokens"].tolist()}
     assert entries == dict(naive.focal_tokens)
 
@@ -244,12 +244,12 @@ def test_pairs_of_texts_have_special_tokens_in_between(
 
 def test_long_windows(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
     """Past 512 tokens: pairs by band, one map, no sum of matrices. Few tokens count, so that it is quick."""
-    length, sides = 600, 2
+    length, sides = 520, 2
     cut = text_window(" ".join(TEXTS * 12), None, embedded.tokenizer, embedded.template, length=length)
     far = np.arange(len(cut)) % 11 > 0
     thin = replace(cut, category=np.where(far, END, cut.category), sentence=np.where(far, -1, cut.sentence))
     assert len(cut) == length
-    batch = WindowBatch((cut_to(thin, 540), thin))
+    batch = WindowBatch((cut_to(thin, 300), thin))
     shape = {"encoder": Shape((0,), sides, length)}
     heads = Heads(batch, "encoder", seed=8, heads=sides, layers=1)
     accumulator = make(shape, Choices(window=length))
@@ -360,6 +360,24 @@ def test_padding_and_precision_do_not_matter(make: Callable[..., Accumulator], e
     for name, values in found[0].items():
         for other in found[1:]:
             assert values.tobytes() == other[name].tobytes(), name
+
+
+def test_torch_computes_where_the_tensors_are(embedded: headscope.Model) -> None:
+    """What a layer makes without saying where is made on another device, and cannot be mixed with the layer's own."""
+    batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
+    readings = ("dot", "cosine", "centred", "values")
+    choices = Choices(window=LENGTH, readings=readings, scale="rank")
+    own = {"all": lambda window: [1] * len(window)}
+    accumulator = TorchAccumulator(
+        shapes("decoder", readings=readings, relations=tuple(own)), choices, relations=own, rows=len(TEXTS)
+    )
+    sink = accumulator.begin(batch)
+    layers = list(Heads(batch, "decoder", seed=1, mask="causal").layers())
+    with torch.device("meta"):
+        for layer in layers:
+            sink.layer(layer)
+    sink.finish()
+    assert accumulator.sums()["decoder"]["pairs"].any()
 
 
 @pytest.mark.parametrize("what", ["outputs", "weights", "values"])

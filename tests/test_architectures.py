@@ -26,6 +26,7 @@ def test_heads_are_what_the_self_check_says(architecture: Architecture) -> None:
     report = architecture.report()
     assert {name: stack.layers for name, stack in report.stacks.items()} == architecture.stacks
     assert not report.failed
+    assert all(stack.values for stack in report.stacks.values())
     unchecked = [check.name for check in report.checks if check.passed is None]
     assert unchecked == ([PROJECTION] if "gated" in architecture.limits else [])
     errors = {check.name: check.error for check in report.checks if check.error is not None}
@@ -63,6 +64,32 @@ def test_the_two_routes_see_the_same_heads(architecture: Architecture) -> None:
             assert torch.equal(one.outputs[b, :, :length], other.outputs[b, :, :length])
             assert torch.equal(one.weights[b, :, :length, :], other.weights[b, :, :length, :])
             assert torch.equal(may_read(one, b)[:length], may_read(other, b)[:length])
+            assert torch.equal(one.values_of_heads[b], other.values_of_heads[b])
+    # The self-check comes to the same by either route, and vouches for the values that it was given.
+    report = self_check(model, batch, route="fallback")
+    assert not report.failed
+    assert report.route == "fallback"
+    assert all(stack.values for stack in report.stacks.values())
+    unchecked = [check.name for check in report.checks if check.passed is None]
+    assert unchecked == ([PROJECTION] if "gated" in architecture.limits else [])
+
+
+def test_values_of_grouped_queries_are_those_of_their_group() -> None:
+    shared = {a.kind: a for a in ARCHITECTURES if "num_key_value_heads" in a.settings or a.kind == "falcon"}
+    groups = {}
+    for kind in ("llama", "gpt_oss", "falcon", "deepseek_v3"):
+        model = shared[kind].model()
+        with tap(model, weights=True, values=True) as tapped:
+            forward(model, shared[kind].batch(model))
+        for heads in tapped:
+            groups[kind] = heads.values.shape[1]
+            values, size = heads.values_of_heads, heads.outputs.shape[1] // heads.values.shape[1]
+            for h in range(heads.outputs.shape[1]):
+                assert torch.equal(values[:, h], heads.values[:, h // size])
+                product = heads.weights[0, h].double() @ heads.values[0, h // size].double()
+                assert torch.allclose(product, heads.outputs[0, h].double(), atol=1e-5)
+    assert groups["llama"] == groups["gpt_oss"] == 2
+    assert groups["deepseek_v3"] == 4
 
 
 def may_read(heads: LayerHeads, b: int) -> torch.Tensor:

@@ -236,14 +236,14 @@ def test_texts_show_effects_on_their_own(result: headscope.Result) -> None:
 
 @pytest.fixture(scope="module")
 def untrained() -> list[headscope.Result]:
-    return [headscope.analyze(headscope.load(random_weights=k), TEXTS[:3], progress=False) for k in (0, 1, 2)]
+    return [headscope.analyze(None, TEXTS[:3], control=f"untrained:{k}", progress=False) for k in (0, 1, 2)]
 
 
-def test_floors(result: headscope.Result, untrained: list[headscope.Result]) -> None:
+def test_what_untrained_models_do(result: headscope.Result, untrained: list[headscope.Result]) -> None:
     assert untrained[0].model["weights"] != untrained[1].model["weights"]
     assert untrained[0].model["config"] == result.model["config"]
-    found = result.findings(floors=untrained, draws=100)
-    focus = found["1b"].floor
+    found = result.findings(controls=untrained, draws=100)
+    focus = found["1b"].untrained
     assert focus is not None
     assert focus.learned == "more"
     assert focus.mean == pytest.approx(1, abs=0.05)  # nothing learned: attention is spread evenly
@@ -251,29 +251,15 @@ def test_floors(result: headscope.Result, untrained: list[headscope.Result]) -> 
     assert found.table()["learned"].iloc[1] == "more"
 
 
-def test_floors_must_be_of_the_same_architecture_and_settings(
-    result: headscope.Result, untrained: list[headscope.Result], tiny: Tiny
-) -> None:
-    same = untrained[0]
-    for floors, said in (
-        ([result], "there already"),
-        ([same, same], "there already"),
-        ([headscope.analyze(headscope.load(random_weights=1), TEXTS[:2], window=64, progress=False)], "window: 128"),
-        ([headscope.analyze(tiny("roberta"), TEXTS[:2], progress=False)], "the models' config"),
-    ):
-        with pytest.raises(HeadscopeError, match=said):
-            result.findings(floors=floors)
-
-
-def test_floors_to_which_all_pairs_are_alike_have_nothing_to_compare(
+def test_untrained_models_to_which_all_pairs_are_alike_have_nothing_to_compare(
     result: headscope.Result, untrained: list[headscope.Result]
 ) -> None:
-    found = result.findings(floors=untrained, draws=50)
-    assert found["5"].floor is not None
-    assert found["5"].floor.values == ()
+    found = result.findings(controls=untrained, draws=50)
+    assert found["5"].untrained is not None
+    assert found["5"].untrained.values == ()
     assert "nothing to compare" in found["5"].sentence
-    assert found["1a"].floor is not None
-    assert len(found["1a"].floor.values) == 3
+    assert found["1a"].untrained is not None
+    assert len(found["1a"].untrained.values) == 3
 
 
 def test_blocks_without_windows_change_nothing() -> None:
@@ -294,16 +280,6 @@ def test_few_and_unequal_blocks_keep_their_coverage() -> None:
         found = Resampling(sizes)(lambda total, n: total / n, totals, sizes)
         covered += bool(found.low <= 2.0 <= found.high)
     assert 0.9 <= covered / number <= 0.98  # skewed, and blocks that differ tenfold
-
-
-def test_random_weights_are_the_same_for_the_same_seed() -> None:
-    a, b, c = (headscope.load(random_weights=seed) for seed in (5, 5, 6))
-    assert a.name == "headscope/bert12 (random weights, seed 5)"
-    one, two, three = (m.network.state_dict() for m in (a, b, c))
-    assert all(bool((one[k] == two[k]).all()) for k in one)
-    assert not all(bool((one[k] == three[k]).all()) for k in one)
-    with pytest.raises(HeadscopeError, match="whole number"):
-        headscope.load(random_weights=-1)
 
 
 @pytest.mark.parametrize(

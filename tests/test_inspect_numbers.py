@@ -13,8 +13,12 @@ import torch
 
 import headscope
 import naive
+import naive_corpus
+import naive_order
+from headscope.choices import READINGS
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
+from headscope.measures.quantities import shown_in
 from headscope.measures.relations import RELATIONS
 from headscope.windows.text import sentence_spans
 
@@ -29,37 +33,6 @@ KINDS = ["embedded", "gpt2", "roberta", "llama", "llama-no-start", "mpnet", "dis
 @pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest, embedded: Any, tiny: Callable[[str], Any]) -> headscope.Model:
     return embedded if request.param == "embedded" else tiny(request.param)
-
-
-def independent_heads(model: headscope.Model, ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """O and A without the tap: values from the model's own value projection, weights as the model returns them."""
-    network, values = model.network, []
-
-    def is_value(name: str) -> bool:
-        return name.endswith((".value", ".v_proj", ".v_lin", ".attn.v", ".c_attn"))
-
-    def take(module: Any, args: Any, output: torch.Tensor) -> None:
-        values.append(output[0].detach().numpy())  # (T, Hkv·d), for GPT-2 q, k and v side by side
-
-    hooks = [m.register_forward_hook(take) for name, m in network.named_modules() if is_value(name)]
-    with torch.no_grad():
-        returned = network(torch.tensor([ids]), output_attentions=True)
-    for hook in hooks:
-        hook.remove()
-    weights = np.stack([layer[0].numpy() for layer in returned.attentions])  # (L, H, T, T)
-    heads, width = weights.shape[1], network.config.hidden_size // weights.shape[1]
-    outputs = []
-    for layer, value in enumerate(values):
-        if value.shape[1] == 3 * network.config.hidden_size:
-            value = value[:, 2 * network.config.hidden_size :]
-        groups = value.shape[1] // width
-        per_head = []
-        for head in range(heads):
-            group = head * groups // heads
-            v = value[:, group * width : (group + 1) * width].astype(float)
-            per_head.append(weights[layer, head].astype(float) @ v)
-        outputs.append(per_head)
-    return np.array(outputs), weights
 
 
 def may_read(kind: str, size: int, layer: int) -> np.ndarray:
@@ -88,15 +61,19 @@ def expected_tokens(seen: Inspection, text: str, kind: str) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("model", KINDS, indirect=True, ids=KINDS)
-@pytest.mark.parametrize("options", [{}, {"scale": "rank", "similarity": "cosine"}], ids=["max-dot", "rank-cosine"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"scale": "rank", "readings": "cosine"}, {"readings": ("centred", "dot")}, {"readings": ["values"]}],
+    ids=["dot", "cosine-rank", "centred", "values"],
+)
 def test_every_quantity_equals_the_naive_one(
-    model: headscope.Model, options: dict[str, str], request: pytest.FixtureRequest
+    model: headscope.Model, options: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     kind = request.node.callspec.params["model"]
     seen = model.inspect(TEXT, **options)
     size = len(seen.window)
     ids = seen.tokens.id.tolist()
-    outputs, weights = independent_heads(model, ids)
+    outputs, weights, values = naive_corpus.heads_of(model, ids, None)[seen.stack]
     told = expected_tokens(seen, TEXT, kind)
     assert seen.tokens.category.tolist() == told["category"]
     assert [s if s >= 0 else None for s in seen.tokens.sentence] == told["sentence"]
@@ -105,16 +82,22 @@ def test_every_quantity_equals_the_naive_one(
     scale = np.abs(outputs).max(axis=(2, 3), keepdims=True)
     assert (np.abs(seen.outputs.values - outputs) / scale).max() < 1e-5
     np.testing.assert_allclose(seen.norms.values, np.linalg.norm(outputs, axis=-1), rtol=1e-4, atol=1e-6)
+    groups = seen.values.sizes["group"]
+    own_values = seen.values.values[:, [h * groups // seen.captured.heads for h in range(seen.captured.heads)]]
+    np.testing.assert_allclose(own_values, values, rtol=1e-4, atol=1e-5 * np.abs(values).max())
 
     counting = [category not in ("start", "end") for category in told["category"]]
     places = naive.pairs(counting)
-    names = {(i, j): naive.relation(i, j, ids, told["category"], told["word"], told["sentence"]) for i, j in places}
+    relations = [naive.relation(i, j, ids, told["category"], told["word"], told["sentence"]) for i, j in places]
+    names = dict(zip(places, relations, strict=True))
+    bands = [naive_order.band_of(j - i) for i, j in places]
     summary = seen.summary().set_index(["layer", "head"])
     for layer, head in [(0, 0), (1, 3), (2, 2), (model.stack().layers - 1, 1)]:
         o = seen.outputs.sel(layer=layer, head=head).values
-        matrix = naive.similarity(o, cosine="similarity" in options)
+        matrix = naive_order.similarity(o, own_values[layer, head], counting, seen.reading)
+        np.fill_diagonal(matrix, 0)
         own = seen.similarity.sel(layer=layer, head=head).values
-        np.testing.assert_allclose(own, matrix, atol=1e-5 * np.abs(matrix).max())
+        np.testing.assert_allclose(own, matrix, atol=2e-5 * np.abs(matrix).max())
         assert (np.diag(own) == 0).all()
 
         # From here on the naive code starts from the S of headscope, so that counts must match to the last pair.
@@ -154,12 +137,80 @@ def test_every_quantity_equals_the_naive_one(
         end = naive.focus(a, reads, told["category"], "end")
         assert row.end_focus == pytest.approx(end, rel=1e-4, nan_ok=True)
         base = np.mean([j - i for i, j in places])
+        assert row.high_pairs == len(high)
         assert row.distance == pytest.approx(np.mean([j - i for i, j in high]) / base)
-        inside = naive.preference(set(high), places, names, ("sentence", "both"), ("none", "repeated"))
-        again = naive.preference(set(high), places, names, ("repeated", "both"), ("none", "sentence"))
-        assert row.sentence_preference == pytest.approx(inside, nan_ok=True)
-        assert row.repetition_preference == pytest.approx(again, nan_ok=True)
-        assert row.likeness == pytest.approx(naive.correlation(matrix, a, places), abs=1e-4)
+        matched = naive_order.matched([places.index(pair) for pair in high], relations, bands)
+        for name, comparison in PREFERENCES.items():
+            ones, zeros = matched[list(naive_order.COMPARISONS).index(comparison)]
+            preference = (ones + 0.5) / (zeros + 0.5) if ones + zeros >= 5 else np.nan
+            assert row[name] == pytest.approx(preference, nan_ok=True), name
+        maps = [naive_order.attention_map(a, reads, name) for name in naive_order.MAPS]
+        alike = [naive.pearson([float(own[p]) for p in places], [float(each[p]) for p in places]) for each in maps]
+        assert row.likeness == pytest.approx(max(alike), abs=1e-4)
+
+
+PREFERENCES = {
+    "sentence_preference": "sentence", "repetition_preference": "repetition", "separator_similarity": "stop"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["embedded", "llama"], indirect=True)
+@pytest.mark.parametrize("maps", [True, False], ids=["maps", "no-maps"])
+def test_one_capture_serves_every_reading(
+    model: headscope.Model, maps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `read_as` gives is what an inspection in that reading gives; with its maps kept the model stays idle."""
+    whole = {name: model.inspect(TEXT, readings=name, maps=maps) for name in READINGS}
+    seen = model.inspect(TEXT, readings=("cosine", "dot"), maps=maps)
+    assert (seen.reading, seen.readings) == ("cosine", tuple(READINGS))
+    if maps:
+        monkeypatch.setattr(model.network, "forward", None)
+    for name, own in whole.items():
+        again = seen.read_as(name)
+        assert again.captured is seen.captured
+        assert again.choices.readings == tuple(dict.fromkeys((name, "cosine", "dot")))
+        np.testing.assert_array_equal(again.similarity_matrix(1, 2), own.similarity_matrix(1, 2))
+        assert again.high_pairs(1, 2).equals(own.high_pairs(1, 2))
+        assert again.summary().equals(own.summary())
+        assert again.layer_summary(0.7).equals(own.layer_summary(0.7))
+    assert len({own.summary().high_pairs.sum() for own in whole.values()}) == 4
+
+
+def test_the_numbers_of_a_layer_are_those_of_its_typical_head(embedded: headscope.Model) -> None:
+    seen = embedded.inspect(LONG)
+    heads, layers = seen.summary(0.4), seen.layer_summary(0.4).set_index("layer")
+    for layer, rows in heads.groupby("layer"):
+        own = layers.loc[layer]
+        assert own.high_pairs == rows.high_pairs.sum()
+        assert own.distance == pytest.approx(rows.distance.median())
+        assert own.likeness == pytest.approx(rows.likeness.median())
+        for name in ("stop_focus", *PREFERENCES):
+            assert own[name] == pytest.approx(np.exp(np.log(rows[name]).median()), nan_ok=True), name
+        assert own.focal_unique == rows.focal_token.nunique()
+    pairs = naive_order.Pairs(naive_corpus.Window(embedded, LONG, 128, causal=False))
+    for layer in (0, 11):
+        high = [list(zip(*seen.high_pairs(layer, head, 0.4)[["i", "j"]].T.values, strict=True)) for head in range(12)]
+        chance = {naive_order.null_focal(each, pairs, layer, head) for head, each in enumerate(high)}
+        assert layers.focal_null[layer] == len(chance - {None})
+
+
+def test_cross_attention_has_no_value_vectors_to_compare(tiny: Callable[[str], Any]) -> None:
+    model = tiny("t5")
+    seen = model.inspect(TEXT, stack="cross")
+    assert seen.readings == ("dot", "cosine", "centred")
+    with pytest.raises(headscope.HeadscopeError, match="cross-attention cannot be read by 'values'"):
+        seen.read_as("values")
+    with pytest.raises(headscope.HeadscopeError, match="decoder's tokens"):
+        model.inspect(TEXT, stack="cross", readings=("dot", "values"))
+    assert model.inspect(TEXT, stack="decoder", readings="values").reading == "values"
+
+
+def test_a_reading_that_does_not_exist_is_named(embedded: headscope.Model) -> None:
+    for wrong in ("manhattan", (), ["dot", "L2"]):
+        with pytest.raises(headscope.HeadscopeError, match="use some of dot, cosine, centred, values"):
+            embedded.inspect(TEXT, readings=wrong)
+    with pytest.raises(headscope.HeadscopeError, match="manhattan"):
+        embedded.inspect(TEXT).read_as("manhattan")
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder", "cross"])
@@ -181,10 +232,13 @@ def test_three_stacks_of_an_encoder_decoder(tiny: Callable[[str], Any], stack: s
     summary = seen.summary()
     assert len(summary) == 4 * (3 if stack == "encoder" else 2)
     assert summary.likeness.isna().all() == (stack == "cross")
+    assert set(summary) >= {each.name for each in shown_in("text")}
     assert seen.tokens.category.iloc[0] == ("start" if stack != "encoder" else "word")
     counting = seen.counting.numpy()
     o = seen.outputs.values[0, 0]
-    np.testing.assert_allclose(seen.similarity.values[0, 0], naive.similarity(o), atol=1e-5 * np.abs(o).max() ** 2 * 8)
+    matrix = naive_order.similarity(o, None, counting.tolist(), "dot")
+    np.fill_diagonal(matrix, 0)
+    np.testing.assert_allclose(seen.similarity.values[0, 0], matrix, atol=1e-5 * np.abs(o).max() ** 2 * 8)
     assert counting.sum() == sum(category not in ("start", "end") for category in seen.tokens.category)
 
 
@@ -323,7 +377,7 @@ SOME = ["embedded", "gpt2", "roberta", "mistral"]
 
 
 @pytest.mark.parametrize("model", SOME, indirect=True, ids=SOME)
-@pytest.mark.parametrize("options", [{}, {"scale": "rank"}, {"special": True}, {"similarity": "cosine"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"scale": "rank"}, {"special": True}, {"readings": "cosine"}], ids=str)
 def test_scores_at_every_threshold_are_those_of_each(model: headscope.Model, options: dict[str, Any]) -> None:
     seen = model.inspect(TEXT, **options)
     for k, layer in enumerate(seen.captured.layers):
@@ -331,7 +385,7 @@ def test_scores_at_every_threshold_are_those_of_each(model: headscope.Model, opt
         for step in (1, 6, 10, 19):
             one = seen.summary(step / 20)
             one = one[one.layer == layer]
-            for name in set(found) - {"focal"}:
+            for name in {each.name for each in shown_in("text")}:
                 np.testing.assert_array_equal(found[name][step - 1], one[name].to_numpy(float), err_msg=name)
             focal = [seen.same_labels[t] if t >= 0 else None for t in found["focal"][step - 1]]
             assert focal == one.focal_token.tolist()
@@ -342,9 +396,8 @@ def test_scores_at_every_threshold_are_those_of_each(model: headscope.Model, opt
 def test_without_maps_the_numbers_are_the_same(model: headscope.Model, pair: str | None) -> None:
     whole, light = model.inspect(TEXT, pair), model.inspect(TEXT, pair, maps=False)
     assert light.captured.weights is None
-    one, other = whole.summary(), light.summary()
-    np.testing.assert_allclose(other.likeness, one.likeness, atol=1e-6)
-    assert one.drop(columns="likeness").equals(other.drop(columns="likeness"))
+    for reading in ("dot", "centred"):  # taken in passing; and by running the model again
+        assert whole.read_as(reading).summary().equals(light.read_as(reading).summary())
     for layer, head in ((0, 0), (model.stack().layers - 1, 1)):
         np.testing.assert_array_equal(light.attention_map(layer, head), whole.attention_map(layer, head))
         np.testing.assert_array_equal(light.received(layer, head), whole.received(layer, head))

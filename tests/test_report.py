@@ -42,17 +42,18 @@ def hostile(number: int) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def floor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("floor") / "run"
+def controls(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    out = tmp_path_factory.mktemp("controls")
     texts = [p["text"] for p in headscope.passages()[:8]]
-    headscope.analyze(headscope.load(random_weights=0), texts, out=out, **SMALL)
-    return out
+    for control in ("untrained:0", "rotated"):
+        headscope.analyze(None, texts, control=control, out=out / control[:5], **SMALL)
+    return [str(path) for path in sorted(out.iterdir())]
 
 
 @pytest.fixture(scope="module")
-def page(run: Path, floor: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(run: Path, controls: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("page") / "report.html"
-    assert main(["report", str(run), "--floor", str(floor), "--out", str(out)]) == 0
+    assert main(["report", str(run), "--control", *controls, "--out", str(out)]) == 0
     return out
 
 
@@ -112,14 +113,14 @@ def test_the_report_says_everything(page: Path, result: headscope.Result) -> Non
     assert result.model["weights"] in html
     assert "arXiv:2512.21956" in html
     assert "1 left out" in html
-    assert "random weights, seed 0" in html
+    assert "Control runs: headscope/bert12 (untrained, seed 0); headscope/bert12 (rotated sentences)." in html
     assert html.index('id="findings"') < html.index('id="figures"') < html.index('id="examples"')
     assert "<script" not in html
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", html)
 
 
-def test_findings_on_the_command_line(run: Path, floor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["findings", str(run), "--floor", str(floor), "--sensitivity", "--heads", "--draws", "50"]) == 0
+def test_findings_on_the_command_line(run: Path, controls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["findings", str(run), "--control", *controls, "--sensitivity", "--heads", "--draws", "50"]) == 0
     printed = capsys.readouterr().out
     for word in ("1a Final layers focus", "holds", "untrained", "Verdicts at other thresholds", "specialists"):
         assert word in printed
@@ -134,7 +135,7 @@ def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.Capture
     for told, expected in (
         (["findings", str(tmp_path / "nothing")], "there is no file"),
         (["findings", str(tmp_path)], "holds no result"),
-        (["findings", str(run), "--floor", str(run)], "weights that are there already"),
+        (["findings", str(run), "--control", str(run)], "is no control"),
         (["findings", str(run), "--draws", "-3"], "draws=-3"),
         (["findings", str(run), "--stack", "cross"], "there is no stack"),
         (["findings", str(run), "--tau", "0.33"], "0.05"),
@@ -212,19 +213,24 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bo
     texts = tmp_path / "texts.jsonl"
     rows = [{"id": p["id"], "text": p["text"]} for p in headscope.passages()[:16]]
     texts.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = ["reproduce", "--texts", str(texts), "--model", str(folder), "--out", str(tmp_path / "out"), "--floors", "2",
-            "--floor-texts", "8", "--window", "48", "--limit", "12"]  # fmt: skip
+    told = ["reproduce", "--texts", str(texts), "--model", str(folder), "--out", str(tmp_path / "out"),
+            "--control-texts", "8", "--window", "48", "--limit", "12"]  # fmt: skip
     assert main(told) == 0
     printed, said = capsys.readouterr()
     assert "the paper" in printed
     assert "9 to 10" in printed
     assert "untrained" in printed
     assert str(tmp_path / "out" / "report.html") in printed.replace("\n", "")
-    assert "untrained model (2 of 2)" in said
+    assert "control 2 of 4: permuted weights, seed 1 (the first 8 texts)" in said
+    assert "control 4 of 4: rotated sentences" in said
     found = json.loads((tmp_path / "out" / "findings.json").read_text())
     assert found["windows"] == 12
-    assert len(found["findings"][0]["floor"]["values"]) == 2
-    assert headscope.Result.open(tmp_path / "out" / "floor-1").texts["texts"] == 8
+    assert len(found["findings"][0]["untrained"]["values"]) == 1
+    assert len(found["about"]["controls"]) == 4
+    for control in ("permuted-0", "permuted-1", "untrained-0", "rotated"):
+        made = headscope.Result.open(tmp_path / "out" / f"control-{control}")
+        assert made.texts["texts"] == 8
+        assert made.settings["control"].replace(":", "-") == control
     assert len(list((tmp_path / "out" / "figures").glob("*.svg"))) >= len(FIGURES)
     if again:  # nothing is computed twice
         assert main([*told, "--json", "--quiet"]) == 0
@@ -234,3 +240,30 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bo
 def test_reproduce_refuses_a_stream(tmp_path: Path) -> None:
     with pytest.raises(HeadscopeError, match="passes by once"):
         reproduce(None, iter(["a text"]), tmp_path / "out")
+
+
+def test_reproduce_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run and one control are there; the second control stops; the same call finishes without doing them again."""
+    from headscope.report import reproduction
+
+    folder, said = make_folder("gpt2", tmp_path / "model"), []
+    texts = [p["text"] for p in headscope.passages()[:10]]
+    options: dict[str, Any] = {"controls": ["rotated", "permuted:3"], "window": 32, "formats": (), "progress": False}
+    monkeypatch.setattr(reproduction, "draw_all", lambda *args, **more: [])
+    analyze, begun = reproduction.analyze, []
+
+    def stopping(model: headscope.Model, *args: Any, **more: Any) -> headscope.Result:
+        begun.append(model.name)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return analyze(model, *args, **more)
+
+    monkeypatch.setattr(reproduction, "analyze", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(folder, texts, tmp_path / "out", **options)
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("result.nc")}
+    assert sorted(file.parent.name for file in before) == ["control-rotated", "run"]
+    done = reproduce(folder, texts, tmp_path / "out", tell=said.append, **options)
+    assert [each.settings["control"] for each in done.controls] == ["rotated", "permuted:3"]
+    assert all(file.stat().st_mtime_ns == when for file, when in before.items())
+    assert "control 2 of 2: permuted weights, seed 3 (the first 1,000 texts)" in said

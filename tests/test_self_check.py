@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,23 @@ def wider_heads(call: int, tensors: Tensors) -> Tensors:
     return tensors | ({"outputs": twice} if call % 3 == 1 else {})
 
 
+def swapped_values(call: int, tensors: Tensors) -> Tensors:
+    """Of the second layer: the values of other heads."""
+    return tensors | ({"values": tensors["values"].flip(1)} if call % 3 == 1 else {})
+
+
+def later_values(call: int, tensors: Tensors) -> Tensors:
+    return tensors | {"values": tensors["values"].roll(1, 2)}
+
+
+def unfit_values(call: int, tensors: Tensors) -> Tensors:
+    return tensors | {"values": tensors["values"][:, :, :-1]}
+
+
+def no_values(call: int, tensors: Tensors) -> Tensors:
+    return tensors | {"values": None}
+
+
 MISTAKES: list[tuple[Callable[[int, Tensors], Tensors], str, list[str]]] = [
     (swapped_heads, check.PRODUCT, ["bert", "mpnet", "llama"]),
     (swapped_heads, check.PROJECTION, ["bert", "mpnet", "llama"]),
@@ -70,6 +88,10 @@ MISTAKES: list[tuple[Callable[[int, Tensors], Tensors], str, list[str]]] = [
     (missing_numbers, check.ROWS, ["bert", "mpnet", "llama", "gptj"]),
     (missing_numbers, check.PRODUCT, ["bert", "mpnet", "llama", "gptj"]),
     (infinite_outputs, check.FINITE, ["bert", "mpnet"]),
+    (swapped_values, check.PRODUCT, ["bert", "mpnet", "llama", "gptj"]),
+    (later_values, check.PRODUCT, ["bert", "mpnet", "llama", "gptj"]),
+    (unfit_values, check.PRODUCT, ["bert", "mpnet"]),
+    (no_values, check.PRODUCT, ["bert", "mpnet"]),
     (everything_readable, check.READS, ["llama", "gptj", "bert"]),
     (nothing_ahead_readable, check.READS, ["bert", "mpnet"]),
     (wider_heads, check.HEADS, ["bert", "mpnet"]),
@@ -93,6 +115,42 @@ def test_a_mistake_in_the_tap_fails_the_equality_that_is_there_for_it(
     report = self_check(model, batch)
     assert name in {failure.name for failure in report.failed}
     with pytest.raises(HeadscopeError, match="failed the self-check"):
+        report.raise_if_failed("")
+
+
+@pytest.mark.parametrize("route", ["interface", "fallback"])
+@pytest.mark.parametrize(
+    ("stack", "mistake", "told"),
+    [
+        ("encoder", swapped_values, r"layer 1 \(encoder\.layers\.1\.self_attn\) is off by "),
+        ("cross", unfit_values, r"values of shape .* are not those of 4 heads, 17 tokens, 8 wide"),
+        ("decoder", no_values, "the tap saw no values"),
+    ],
+)
+def test_values_that_are_wrong_in_one_stack_are_told(
+    stack: str, mistake: Any, told: str, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headscope.tap import places
+
+    model = BY_KIND["bart"].model()
+    names = {id(module): name for name, module in model.named_modules()}
+    right = tap.record
+
+    def wrong(self: tap, module: Any, **tensors: Any) -> None:
+        name = names[id(module)]
+        mine = places.stack_of(name, True, False) == stack
+        layer = int(name.split(".")[2])
+        right(self, module, **(mistake(layer, tensors) if mine else tensors))
+
+    monkeypatch.setattr(tap, "record", wrong)
+    report = self_check(model, BY_KIND["bart"].batch(model), route=route)
+    failed = {(failure.stack, failure.name): failure.note for failure in report.failed}
+    assert (stack, check.PRODUCT) in failed
+    assert re.search(told, failed[stack, check.PRODUCT])
+    assert {name: seen.values for name, seen in report.stacks.items()} == {
+        name: name != stack for name in ("encoder", "decoder", "cross")
+    }
+    with pytest.raises(HeadscopeError, match=rf"{re.escape(check.PRODUCT)} \({stack}: "):
         report.raise_if_failed("")
 
 

@@ -87,6 +87,37 @@ def test_only_what_was_asked_for_is_handed_over(kind: str) -> None:
     assert [heads.layer for heads in one] == [1]
 
 
+def test_what_values_are_padded_with_is_no_part_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = tap.record
+
+    def padded(self: tap, module: Any, **tensors: Any) -> None:
+        right(self, module, **(tensors | {"values": torch.nn.functional.pad(tensors["values"], (0, 5))}))
+
+    monkeypatch.setattr(tap, "record", padded)
+    model = BY_KIND["llama"].model()
+    with tap(model, values=True) as tapped:
+        forward(model, BY_KIND["llama"].batch(model))
+    assert {heads.values.shape[-1] for heads in tapped} == {heads.outputs.shape[-1] for heads in tapped} == {8}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "mpnet", "llama", "t5"])
+def test_a_reader_always_hands_over_values(kind: str, tiny: Any) -> None:
+    from headscope.models.reading import Reader
+    from headscope.windows import window
+
+    model, seen = tiny(kind), set()
+
+    def listen(heads: LayerHeads) -> None:
+        seen.add(heads.stack)
+        product = heads.weights.double() @ heads.values_of_heads.double()
+        assert torch.allclose(product, heads.outputs.double(), atol=1e-5)
+        assert model.stacks[heads.stack].values
+
+    with Reader(model) as reader:
+        reader.read(reader.batch([window("It rains. It pours.", None, model.tokenizer, model.template)]), listen)
+    assert seen == set(model.stacks)
+
+
 @pytest.mark.parametrize("kind", BOTH_ROUTES)
 def test_with_a_sink_nothing_is_kept(kind: str) -> None:
     model = BY_KIND[kind].model()

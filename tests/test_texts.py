@@ -86,6 +86,44 @@ def test_parquet(tmp_path: Path) -> None:
     assert bad(open_texts(file))[0].why == "the text is not UTF-8"
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "mappings"])
+def test_clusters_are_read_from_a_field(kind: str, tmp_path: Path) -> None:
+    file: Any = tmp_path / f"texts.{kind}"
+    if kind == "jsonl":
+        file.write_bytes(jsonl())
+    elif kind == "csv":
+        file.write_bytes(comma(","))
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), file)
+    else:
+        file = ROWS
+    corpus = open_texts(file, cluster_field="group")
+    assert [(r.group, r.cluster) for r in good(corpus)] == [("", row["group"]) for row in ROWS]
+    assert {r.cluster for r in good(open_texts(file))} == {""}
+    wrong = open_texts(file, cluster_field="article")
+    if kind in ("csv", "parquet"):
+        with pytest.raises(HeadscopeError, match=r"no column 'article'.*--cluster-field"):
+            good(wrong)
+    else:
+        assert [b.why for b in bad(wrong)] == ["there is no field 'article' (it has: id, text, group)"] * 3
+
+
+def test_what_names_a_cluster() -> None:
+    items = [{"text": "One.", "c": 7}, {"text": "Two.", "c": ""}, {"text": "Three.", "c": None},
+             {"text": "Four.", "c": ["x"]}, {"text": "Five.", "c": "x" * 300}, {"text": "Six.", "c": "x" * 299 + "y"},
+             Record("r", "Seven.", cluster="own")]  # fmt: skip
+    corpus = open_texts(items, cluster_field="c")
+    found = [record.cluster for record in good(corpus)]
+    assert found[:2] == ["7", ""]
+    assert found[2] != found[3]  # long names are not cut where they differ
+    assert all(len(name) <= 200 for name in found)
+    assert found[4] == "own"
+    assert [b.why for b in bad(corpus)] == [
+        "the cluster is not a string but missing",
+        "the cluster is not a string but list",
+    ]
+
+
 PLAIN = "\ufeffOne. Two.\nThree.\n\n\nFour\r\nfive.\n"
 
 
@@ -261,6 +299,9 @@ def test_the_fingerprint_is_of_texts_and_groups() -> None:
     assert one == open_texts([("c", "One.", "x"), ("d", "Two.", "x")]).survey().fingerprint
     assert one != open_texts([("a", "Two.", "x"), ("b", "One.", "x")]).survey().fingerprint
     assert one != open_texts([("a", "One.", "x"), ("b", "Two.", "y")]).survey().fingerprint
+    clustered = [{"text": "One.", "g": "x", "c": "p"}, {"text": "Two.", "g": "x", "c": "p"}]
+    assert one == open_texts(clustered, group_field="g").survey().fingerprint
+    assert one != open_texts(clustered, group_field="g", cluster_field="c").survey().fingerprint
 
 
 def test_a_field_with_a_value_for_every_text_is_no_group() -> None:
@@ -315,6 +356,12 @@ def test_texts_that_are_open_already_are_limited_and_sampled_again() -> None:
     drawn = [record.text for record in open_texts(corpus, sample=4, seed=1).records()]
     assert len(drawn) == 4
     assert open_texts(corpus) is corpus
-    for options in ({"text_field": "body"}, {"group_field": "kind"}, {"split": "file"}, {"format": "csv"}):
+    for options in (
+        {"text_field": "body"},
+        {"group_field": "kind"},
+        {"cluster_field": "a"},
+        {"split": "file"},
+        {"format": "csv"},
+    ):
         with pytest.raises(HeadscopeError, match="is open already"):
             open_texts(corpus, **options)

@@ -80,7 +80,7 @@ def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
         (["a cat", "--theta", "2"], "θ is 2"),
         (["a cat", "--layer", "40", "--html", "v.html"], "no layer 40"),
         (["a cat", "--layers", "x", "--html", "v.html"], "--layers"),
-        (["a cat", "--floor", "run"], "--floor"),
+        (["a cat", "--control", "run"], "--control"),
         (["a cat", "--model", "no/such/folder"], "no/such/folder"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
@@ -116,7 +116,7 @@ def test_only_the_model_that_was_analysed_shows_a_run(run: Path, tiny: Any, fold
     from headscope.cli.view_texts import _desk_of_run
 
     asked: dict[str, Any] = dict.fromkeys(["stack", "revision", "layer", "head", "layers", "window"])
-    asked |= {"floor": [], "device": "cpu", "dtype": "auto", "start": 0}
+    asked |= {"control": [], "device": "cpu", "dtype": "auto", "start": 0}
     desk = _desk_of_run(Namespace(model=str(folder), **asked), run)
     with pytest.raises(HeadscopeError, match="not the one that was analysed"):
         desk.inspect("A cat.")

@@ -24,6 +24,13 @@ Reading = Literal["dot", "cosine", "centred", "values"]
 Scale = Literal["max", "rank"]
 Repeated = Literal["token", "word"]
 Windows = Literal["first", "all", "random"]
+# What each reading of S is, for whoever chooses one.
+READINGS: dict[Reading, str] = {
+    "dot": "the product of the two outputs: alike where they point the same way and are long",
+    "cosine": "the cosine of the two outputs: only where they point, however long they are",
+    "centred": "the cosine after the text's mean output is taken off: what sets its tokens apart",
+    "values": "the cosine of the two value vectors: what was there before attention mixed it",
+}
 
 
 def _choice(default: Any, help: str, *, of_text: bool = True, label: str = "") -> Any:

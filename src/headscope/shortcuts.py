@@ -44,13 +44,14 @@ class ModelShortcuts:
         shown through a window that `start` (in tokens of the text) moves. `stack` picks the encoder, decoder or
         cross-attention of a model with several. For long windows, `layers` keeps only some layers, and `maps=False`
         no attention maps: they are made again, a layer at a time, when asked for. The other options are the method's
-        choices: `window`, `similarity` "dot" or "cosine", `scale` of levels "max" or "rank", what makes a pair
+        choices: `window`, `readings` of S, some of "dot", "cosine", "centred" and "values" (what is returned is in the
+        first of them, and `read_as` gives the others), `scale` of levels "max" or "rank", what makes a pair
         `repeated`, "token" or "word", whether `special` tokens take part, and the `language` for splitting sentences.
 
         >>> import headscope
         >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
         >>> seen
-        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads
+        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads, read by dot
         >>> dict(seen.similarity.sizes)
         {'layer': 12, 'head': 12, 'i': 14, 'j': 14}
         """
@@ -80,11 +81,16 @@ class InspectionShortcuts:
         out: str | Path,
         layer: int | None = None,
         head: int | None = None,
+        *,
+        readings: str | Sequence[str] | None = None,
     ) -> Path:
-        """Write the same view as one HTML file that works from disk and asks nobody for anything."""
+        """Write the same view as one HTML file that works from disk and asks nobody for anything.
+
+        The file holds the readings that the text was inspected in, or the `readings` named here; each takes its room.
+        """
         from headscope.view import save_inspection
 
-        return save_inspection(self, out, layer, head)
+        return save_inspection(self, out, layer, head, readings)
 
     def plot_similarity(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
         """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked."""
@@ -120,47 +126,71 @@ class ResultShortcuts:
         *,
         by: str = "layer",
         tau: float | None = None,
+        theta: float | None = None,
+        reading: str | None = None,
         draws: int = 1000,
         seed: int = 0,
     ) -> xr.Dataset:
         """A quantity of docs/method.md by "head", "layer", "third" of the depth or for the "model", with intervals.
 
-        `headscope.findings.QUANTITIES` names them all.
+        Without a `reading` it is the paper's: high pairs at τ in the main reading. With one it is from the top pairs of
+        that reading, or by its order where no threshold is needed. `headscope.findings.QUANTITIES` names them all.
         """
         from headscope.findings.estimates import quantity
-        from headscope.findings.resampling import Resampling
 
-        return quantity(self.blocks, Resampling(self.blocks.windows, draws=draws, seed=seed), name, by, self.tau(tau))
+        return quantity(_numbers(self, tau, theta, draws, seed), name, by, reading)
 
-    def distance_distribution(
+    def by_readings(
         self: Any,
+        name: str,
         *,
         by: str = "layer",
         tau: float | None = None,
         draws: int = 1000,
         seed: int = 0,
     ) -> xr.Dataset:
-        """The share of high pairs at each distance, with intervals, and that of all pairs beside it (`base`)."""
-        from headscope.findings.estimates import distances
-        from headscope.findings.resampling import Resampling
+        """The same in every way that it can be read, with the leading dimension `way`."""
+        from headscope.findings.estimates import by_readings
 
-        return distances(self.blocks, Resampling(self.blocks.windows, draws=draws, seed=seed), by, self.tau(tau))
+        return by_readings(_numbers(self, tau, None, draws, seed), name, by)
+
+    def distance_distribution(
+        self: Any,
+        *,
+        by: str = "layer",
+        tau: float | None = None,
+        reading: str | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+    ) -> xr.Dataset:
+        """The share of high pairs in each band of distance, with intervals, and that of all pairs beside it (`base`)."""
+        from headscope.findings.estimates import distances
+
+        return distances(_numbers(self, tau, None, draws, seed), by, reading)
+
+    def against_attention(
+        self: Any, *, controls: Sequence[Result] = (), draws: int = 1000, seed: int = 0
+    ) -> xr.Dataset:
+        """How well S and attention tell related pairs from unrelated ones, by layer."""
+        from headscope.findings.against_attention import against_attention
+
+        return against_attention(self, controls=controls, draws=draws, seed=seed)
 
     def findings(
         self: Any,
         *,
         tau: float | None = None,
-        floors: Sequence[Result] = (),
+        controls: Sequence[Result] = (),
         draws: int = 1000,
         seed: int = 0,
     ) -> Findings:
-        """Every claim of the paper with its interval and verdict; `floors` are results of untrained models."""
+        """Every claim of the paper with its interval and verdict; `controls` are control runs to compare with."""
         from headscope.findings import findings
 
-        return findings(self, tau=tau, floors=floors, draws=draws, seed=seed)
+        return findings(self, tau=tau, controls=controls, draws=draws, seed=seed)
 
     def sensitivity(self: Any, *, draws: int = 1000, seed: int = 0) -> xr.Dataset:
-        """Every finding over the threshold it depends on, from 0.1 to 0.9."""
+        """Every claim's statistic over the threshold it depends on, from 0.1 to 0.9."""
         from headscope.findings.sensitivity import sensitivity
 
         return sensitivity(self, draws=draws, seed=seed)
@@ -177,14 +207,14 @@ class ResultShortcuts:
 
         return by_groups(self, tau=tau)
 
-    def specialists(self: Any, *, tau: float | None = None) -> pd.DataFrame:
+    def specialists(self: Any, *, tau: float | None = None, controls: Sequence[Result] = ()) -> pd.DataFrame:
         """Which heads stand out from the typical one on all texts alike, which do not, and of which it is unclear."""
         from headscope.findings.specialists import specialists
 
-        at = self.tau(tau)
-        if ("specialists", at) not in self.kept:  # a report asks three times
-            self.kept["specialists", at] = specialists(self, tau=at)
-        table: pd.DataFrame = self.kept["specialists", at]
+        key = ("specialists", self.tau(tau), *(str(each.file) for each in controls))
+        if key not in self.kept:  # a report asks three times
+            self.kept[key] = specialists(self, tau=tau, controls=controls)
+        table: pd.DataFrame = self.kept[key]
         return table.copy()
 
     def figure(self: Any, name: str, **options: Any) -> Picture:
@@ -193,8 +223,15 @@ class ResultShortcuts:
 
         return draw(self, name, **options)
 
-    def show(self: Any, *, floors: Sequence[Result] = ()) -> Any:
+    def show(self: Any, *, controls: Sequence[Result] = ()) -> Any:
         """Look at it in a notebook: findings at every threshold, the atlas of heads, curves and texts of each."""
         from headscope.view import show_result
 
-        return show_result(self, floors)
+        return show_result(self, controls)
+
+
+def _numbers(result: Any, tau: float | None, theta: float | None, draws: int, seed: int) -> Any:
+    from headscope.findings.numbers import Numbers
+    from headscope.findings.resampling import Resampling
+
+    return Numbers(result.blocks, Resampling(result.blocks.windows, draws=draws, seed=seed), result.tau(tau), theta)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import LEGEND
+from headscope.control import read_control
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.corpus import Corpus, open_paths
-from headscope.windows.text import visible
+from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
     from headscope.result import Result
@@ -32,6 +33,7 @@ def run_analyze(args: Namespace) -> None:
         raise HeadscopeError("there is no folder for the run", "name one: --out RUN (or ask for --dry-run)")
     layers = parse_layers(args.layers) if args.layers else None
     choices = choices_of(args, of_text=False)
+    read_control(args.control)
     corpus = corpus_of(args)
     relations = dict(load_relation(place) for place in args.relation)
     if len(relations) < len(args.relation):
@@ -45,7 +47,7 @@ def run_analyze(args: Namespace) -> None:
             device=args.device,
             dtype=args.dtype,
             revision=args.revision,
-            random_weights=args.random_weights,
+            control=args.control,
         )
     asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text)
     if args.dry_run:
@@ -73,8 +75,9 @@ def run_analyze(args: Namespace) -> None:
 def corpus_of(args: Namespace) -> Corpus:
     """The texts that the command names."""
     return open_paths(
-        args.texts, text_field=args.text_field, group_field=args.group_field, id_field=args.id_field, split=args.split,
-        format=args.format, limit=args.limit, sample=args.sample, seed=args.seed,
+        args.texts, text_field=args.text_field, group_field=args.group_field, cluster_field=args.cluster_field,
+        id_field=args.id_field, split=args.split, format=args.format, limit=args.limit, sample=args.sample,
+        seed=args.seed,
     )  # fmt: skip
 
 
@@ -92,7 +95,7 @@ def print_result(result: Result, folder: Path) -> None:
     """A summary per layer."""
     data, texts = result.dataset, result.texts
     shape = f"{data.sizes['layer']} layers × {data.sizes['head']} heads"
-    show.paragraph(f"{visible(result.model['name'])}: {result.name}, {shape}", style="bold")
+    show.paragraph(f"{in_a_line(result.model['name'])}: {result.name}, {shape}", style="bold")
     groups = f", {len(result.groups)} groups" if len(result.groups) > 1 else ""
     left_out = texts["bad"] + texts["refused"]
     bad = f", {left_out:,} bad records left out" if left_out else ""
@@ -131,9 +134,10 @@ def _dry_run(
         print(json.dumps(asdict(cost)))
         return
     unknown = "unknown: the texts come from a stream"
+    kept = ", or fewer and larger ones: clusters are kept together" if survey.clustered else ""
     rows = [
         ("texts", unknown if cost.texts is None else f"{cost.texts:,} ({cost.bad:,} bad records)"),
-        ("shards", unknown if cost.shards is None else f"{cost.shards:,} of up to {cost.shard_size:,} texts"),
+        ("shards", unknown if cost.shards is None else f"{cost.shards:,} of up to {cost.shard_size:,} texts{kept}"),
         ("batches", f"{cost.batch} windows, {cost.side_by_side} side by side"),
         ("speed", f"{cost.texts_per_second:.1f} texts per second"),
         (

@@ -11,6 +11,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headscope.choices import READINGS
 from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
@@ -18,13 +19,17 @@ from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headscope.inspection import Inspection
 
 LEGEND = (
     "stop / end focus: attention to sentence ends / closing special tokens over an even spread. distance: of similar "
     "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "
-    "similar than others at the same distance; 1 is none. – : nothing to compare, or none of the others is similar."
+    "similar than others at the same distance, separator similarity: a sentence end and a word; 1 is none. – : too "
+    "little to compare."
 )
+OF_LAYERS = " A layer's number is the median of its heads' (high pairs: their sum)."
 CAUTION = "One text is an illustration, not a finding: another text may single out other heads."
 
 
@@ -85,15 +90,34 @@ def _print(inspection: Inspection, args: Namespace) -> None:
     header(inspection)
     if args.layer is None:
         layer_table(inspection, args.tau)
+        for other in _others(inspection):
+            by_another(other, other.layer_summary(args.tau))
+        show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
         show.paragraph()
         show.bullets(inspection.in_words(args.tau))
         show.paragraph("\n" + CAUTION, style="dim")
     elif args.head is None:
-        heads = inspection.summary(args.tau)
-        show.quantities(heads[heads.layer == args.layer].drop(columns="layer"))
+        heads = inspection.heads(args.layer, args.tau)
+        show.quantities(heads.drop(columns="layer"))
+        for other in _others(inspection):
+            by_another(other, other.heads(args.layer, args.tau).drop(columns="layer"))
         show.paragraph("\n" + LEGEND, style="dim")
     else:
         _print_head(inspection, args)
+
+
+def _others(inspection: Inspection) -> list[Inspection]:
+    """The same text in the other readings that were asked for."""
+    return [inspection.read_as(name) for name in inspection.choices.readings[1:]]
+
+
+def by_another(inspection: Inspection, rows: pd.DataFrame) -> None:
+    """The table of another reading, without what does not depend on it."""
+    from headscope.measures.quantities import QUANTITIES
+
+    show.paragraph(f"\nby {inspection.reading}: {READINGS[inspection.choices.readings[0]]}", style="bold")
+    same = [name for name in rows.columns if name in QUANTITIES and QUANTITIES[name].read == "attention"]
+    show.quantities(rows.drop(columns=same))
 
 
 def header(inspection: Inspection) -> None:
@@ -109,6 +133,7 @@ def header(inspection: Inspection) -> None:
     cut = "" if own.size == 0 else f", characters {own[:, 0].min()} to {own[:, 1].max()} of {whole}"
     count = "1 sentence" if sentences == 1 else f"{sentences} sentences"
     show.paragraph(f"{len(window)} tokens in the window ({inspection.shown}{cut}), {count}")
+    show.paragraph(f"similarity by {inspection.reading}: {READINGS[inspection.choices.readings[0]]}")
     unknown = int(window.unknown.sum())
     if unknown:
         show.paragraph(
@@ -120,19 +145,21 @@ def header(inspection: Inspection) -> None:
 
 
 def layer_table(inspection: Inspection, tau: float) -> None:
-    """The summary per layer, with a legend."""
+    """The summary per layer."""
     show.quantities(inspection.layer_summary(tau))
-    show.paragraph("\n" + LEGEND, style="dim")
 
 
 def _print_head(inspection: Inspection, args: Namespace) -> None:
     layer, head = args.layer, args.head
     pairs = inspection.high_pairs(layer, head, args.tau)
-    heads = inspection.summary(args.tau)
-    row = heads[(heads.layer == layer) & (heads["head"] == head)].iloc[0]
     show.paragraph(f"layer {layer}, head {head}", style="bold")
-    shown = [name for name in heads.columns if name not in ("layer", "head", "flat")]
-    show.table(["", ""], [(name.replace("_", " "), row[name]) for name in shown])
+    each = [inspection, *_others(inspection)]
+    rows = [one.heads(layer, args.tau).iloc[head] for one in each]
+    shown = [name for name in rows[0].index if name not in ("layer", "head", "flat")]
+    show.table(
+        ["", *(one.reading for one in each)],
+        [(name.replace("_", " "), *(row[name] for row in rows)) for name in shown],
+    )
     show.paragraph(f"\ntokens that receive more than {args.theta:g} of the largest attention", style="bold")
     columns = ["label", "category", "sentence", "received"]
     show.table(
@@ -146,23 +173,29 @@ def _print_head(inspection: Inspection, args: Namespace) -> None:
 
 
 def _as_json(inspection: Inspection, args: Namespace) -> dict[str, Any]:
-    def records(table: Any) -> Any:
-        return json.loads(table.to_json(orient="records"))
-
     answer: dict[str, Any] = {"model": inspection.model, "stack": inspection.stack, "shown": inspection.shown}
     answer |= {"tau": args.tau, "theta": args.theta, "in_words": inspection.in_words(args.tau)}
-    answer |= {"options": inspection.settings(), "tokens": records(inspection.tokens)}
-    heads = inspection.summary(args.tau)
+    answer |= {"options": inspection.settings(), "tokens": _records(inspection.tokens), "reading": inspection.reading}
+    answer |= _tables(inspection, args)
+    if args.head is not None:
+        answer["attended"] = _records(inspection.attended(args.layer, args.head, args.theta))
+    return answer | {"other_readings": {other.reading: _tables(other, args) for other in _others(inspection)}}
+
+
+def _tables(inspection: Inspection, args: Namespace) -> dict[str, Any]:
+    """What there is to say in one reading, of all layers, one layer, or one head."""
     if args.layer is None:
-        return answer | {"layers": records(inspection.layer_summary(args.tau)), "heads": records(heads)}
-    heads = heads[heads.layer == args.layer]
+        heads, layers = inspection.summary(args.tau), inspection.layer_summary(args.tau)
+        return {"layers": _records(layers), "heads": _records(heads)}
+    heads = inspection.heads(args.layer, args.tau)
     if args.head is None:
-        return answer | {"heads": records(heads)}
-    return answer | {
-        "heads": records(heads[heads["head"] == args.head]),
-        "high_pairs": records(inspection.high_pairs(args.layer, args.head, args.tau)),
-        "attended": records(inspection.attended(args.layer, args.head, args.theta)),
-    }
+        return {"heads": _records(heads)}
+    high = inspection.high_pairs(args.layer, args.head, args.tau)
+    return {"heads": _records(heads[heads["head"] == args.head]), "high_pairs": _records(high)}
+
+
+def _records(table: pd.DataFrame) -> Any:
+    return json.loads(table.to_json(orient="records"))
 
 
 def save(
@@ -203,6 +236,7 @@ def run_demo(args: Namespace) -> None:
         "and are long. This table sums up, layer by layer, which tokens its heads find similar:\n"
     )
     layer_table(inspection, 0.5)
+    show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
     show.paragraph("\nWhat was found in this text", style="bold")
     show.bullets(inspection.in_words())
     show.paragraph("\n" + CAUTION, style="dim")

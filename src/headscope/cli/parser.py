@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from headscope.cli.choices import add_choices
+from headscope.control import USUAL
 from headscope.version import __version__
 
 STACKS = ("encoder", "decoder", "cross")
@@ -86,7 +87,7 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument(
-        "--floor", nargs="+", default=[], metavar="RUN", help="with a run: runs of the same architecture untrained"
+        "--control", nargs="+", default=[], metavar="RUN", help="with a run: control runs of the same model"
     )
     where = parser.add_argument_group("where")
     where.add_argument("--html", metavar="FILE", help="write one self-contained page instead of starting a server")
@@ -128,10 +129,10 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument(
-        "--random-weights",
-        type=int,
-        metavar="SEED",
-        help="the same architecture untrained, for a floor: what learning added is what lies beyond it",
+        "--control",
+        metavar="CONTROL",
+        help="a run to compare others with: untrained:SEED (fresh weights), permuted:SEED (trained weights, shuffled "
+        "within each matrix) or rotated (the trained model; sentences moved round, so that they mean nothing)",
     )
     _reading(parser)
     _choices(parser)
@@ -161,6 +162,9 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     read = parser.add_argument_group("reading texts")
     read.add_argument("--text-field", default="text", metavar="NAME", help="field or column of the text (default text)")
     read.add_argument("--group-field", metavar="NAME", help="field or column of the group; groups are kept apart")
+    read.add_argument(
+        "--cluster-field", metavar="NAME", help="field or column of the cluster: neighbours of one are kept together"
+    )
     read.add_argument("--id-field", default="id", metavar="NAME", help="field or column of the id (default id)")
     read.add_argument(
         "--split", choices=("line", "paragraph", "file"), default="line", help="what a text is in a plain file"
@@ -180,11 +184,11 @@ def _finished(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
     parser.add_argument("--tau", type=float, help="level of a high pair, in steps of 0.05 (default: the run's)")
     parser.add_argument(
-        "--floor",
+        "--control",
         nargs="+",
         default=[],
         metavar="RUN",
-        help="runs of the same architecture untrained (analyze --random-weights): shows what learning added",
+        help="control runs of the same model (analyze --control): shows what remains without what was taken away",
     )
 
 
@@ -227,7 +231,7 @@ def _reproduce(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = _command(
         commands,
         "reproduce",
-        "analyse texts, then untrained models, and write findings, figures and a report",
+        "analyse texts, then controls, and write findings, figures and a report",
         "The same command again goes on where it was stopped.",
     )
     parser.add_argument("--texts", nargs="+", required=True, help="as for analyze")
@@ -235,9 +239,13 @@ def _reproduce(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument(
-        "--floors", type=int, default=3, metavar="N", help="untrained models to compare with (default 3)"
+        "--controls",
+        nargs="*",
+        default=list(USUAL),
+        metavar="CONTROL",
+        help=f"control runs to compare with, as for analyze --control (default {' '.join(USUAL)}); none: no names",
     )
-    parser.add_argument("--floor-texts", type=int, default=1000, metavar="N", help="texts they read (default 1000)")
+    parser.add_argument("--control-texts", type=int, default=1000, metavar="N", help="texts they read (default 1000)")
     _reading(parser)
     _choices(parser)
     work = parser.add_argument_group("the work")

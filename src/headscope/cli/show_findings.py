@@ -27,9 +27,9 @@ MARKS = {"holds": "✓", "does not hold": "✗", "open": "?", "no verdict": "–
 
 def run_findings(args: Namespace) -> None:
     """Print every claim with its verdict, and a sentence on each."""
-    result, floors = open_run(args)
+    result, controls = open_run(args)
     with show.working("comparing the claims with the numbers"):
-        findings = result.findings(tau=args.tau, floors=floors, draws=args.draws, seed=args.seed)
+        findings = result.findings(tau=args.tau, controls=controls, draws=args.draws, seed=args.seed)
         swept = result.sensitivity(draws=args.draws, seed=args.seed) if args.sensitivity else None
         heads = result.specialists(tau=args.tau) if args.heads else None
     if args.json:
@@ -66,14 +66,14 @@ def print_findings(findings: Findings) -> None:
         style="bold",
     )
     show.paragraph(f"intervals: {findings.interval}\n")
-    texts, floors = any(f.texts is not None for f in findings), any(f.floor for f in findings)
+    texts, untrained = any(f.texts is not None for f in findings), any(f.untrained for f in findings)
     columns = ["claim", "measured", "no effect", "holds\nbeyond", "verdict"]
-    columns += ["of\ntexts"] * texts + ["untrained"] * floors
+    columns += ["of\ntexts"] * texts + ["untrained"] * untrained
     rows = []
     for f in findings:
         row = [f"{f.key} {f.claim}", f.interval(), f"{f.none:g}", f"{f.bound:g}", f.verdict]
         row += ["–" if f.texts is None else f"{f.texts:.0%}"] * texts
-        rows.append(row + [f.floor.range(f.digits) if f.floor else "–"] * floors)
+        rows.append(row + [f.untrained.range(f.digits) if f.untrained else "–"] * untrained)
     show.table(columns, rows, text=(0, 4))
     show.paragraph()
     show.bullets(f"{f.key}: {f.sentence}" for f in findings)
@@ -102,10 +102,10 @@ def run_figures(args: Namespace) -> None:
     folder = Path(args.out)
     if folder.exists() and not folder.is_dir():
         raise HeadscopeError(f"{args.out!r} is a file and cannot be written to as a folder", "name a folder")
-    result, floors = open_run(args)
+    result, controls = open_run(args)
     with stages() as tell:
         wanted = args.only or None
-        findings = result.findings(tau=args.tau, floors=floors) if wanted is None or "findings" in wanted else None
+        findings = result.findings(tau=args.tau, controls=controls) if wanted is None or "findings" in wanted else None
         model = model_for(result, args.model) if wanted is None or "one-head" in wanted else None
         drawn = draw_all(result, findings=findings, model=model, tau=args.tau, only=wanted, tell=tell)
         rows = []
@@ -123,23 +123,23 @@ def run_report(args: Namespace) -> None:
     """Write the report."""
     from headscope.report.writing import write_report
 
-    result, floors = open_run(args)
+    result, controls = open_run(args)
     with stages() as tell:
-        findings = result.findings(tau=args.tau, floors=floors)
+        findings = result.findings(tau=args.tau, controls=controls)
         file = write_report(
-            result, args.out, findings=findings, floors=floors, model=model_for(result, args.model), tell=tell
+            result, args.out, findings=findings, controls=controls, model=model_for(result, args.model), tell=tell
         )
     size = file.stat().st_size / 1e6
     show.paragraph(f"The report is {file} ({size:.1f} MB): open it in a browser.")
 
 
 def run_reproduce(args: Namespace) -> None:
-    """Analyse, floor, findings, figures and report in one go."""
+    """Analyse, control runs, findings, figures and report in one go."""
     from headscope.report.reproduction import reproduce
 
     options = choices_of(args, of_text=False) | {"strict": args.strict, "threads": args.threads}
     done = reproduce(
-        args.model, corpus_of(args), args.out, floors=args.floors, floor_texts=args.floor_texts,
+        args.model, corpus_of(args), args.out, controls=args.controls, control_texts=args.control_texts,
         formats=tuple(args.figure_format or ["svg"]), device=args.device, dtype=args.dtype, revision=args.revision,
         tell=None if args.quiet else lambda message: print(f"headscope: {message}", file=sys.stderr),
         progress=not args.quiet, **options,
@@ -160,19 +160,13 @@ def run_reproduce(args: Namespace) -> None:
 
 
 def open_run(args: Namespace) -> tuple[Result, list[Result]]:
-    """The run that is asked about, and those of untrained models."""
+    """The run that is asked about, and the control runs beside it."""
     from headscope.result import Result
 
     result = Result.open(args.run)
     if args.stack is not None:
         result = result.stack(args.stack)
-    floors = []
-    for path in args.floor:
-        floor = Result.open(path)
-        if result.name not in floor.stacks:
-            raise HeadscopeError(f"{path!r} has no stack {result.name!r}", f"it has {', '.join(floor.stacks)}")
-        floors.append(floor.stack(result.name))
-    return result, floors
+    return result, [Result.open(path) for path in args.control]
 
 
 def model_for(result: Result, name: str | None) -> Model | None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.choices import first_high_bin
+from headscope.choices import first_high_bin, make_choices
 from headscope.cli import show
 from headscope.cli.analyze_texts import parse_layers
 from headscope.cli.choices import choices_of
@@ -64,8 +64,8 @@ def _run(args: Namespace) -> Path | None:
 
 
 def _desk_of_text(args: Namespace) -> Desk:
-    if args.floor:
-        raise HeadscopeError("--floor goes with a run", "name the run too, or leave it out")
+    if args.control:
+        raise HeadscopeError("--control goes with a run", "name the run too, or leave it out")
     given = given_text(args.what, args.file)
     text = example_passage()["text"] if given is None else given
     check_text(text)  # before the seconds it takes to import torch and load a model
@@ -78,7 +78,8 @@ def _desk_of_text(args: Namespace) -> Desk:
     defaults = {name: value for name, value in looking.items() if value is not None}
     if args.layers:
         defaults["layers"] = parse_layers(args.layers)
-    desk = Desk(_loader(args), defaults=defaults)
+    in_file = make_choices(choices).readings if args.html else None  # a file holds no more than was asked for
+    desk = Desk(_loader(args), defaults=defaults, readings=in_file)
     with show.working("loading the model"):
         desk.model  # noqa: B018 - so that an error in it shows now
     desk.inspect(text)
@@ -95,14 +96,14 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
     if args.layers or args.window or args.start:
         raise HeadscopeError("--layers, --window and --start are of a text, not of a run", "leave them out")
     args.run = str(path)
-    result, floors = open_run(args)
+    result, controls = open_run(args)
     state: dict[str, Any] = {"page": "run"}
     if args.layer is not None:
         state |= {"runLayer": args.layer, "runHead": args.head or 0}
     load = _loader(args)
     # Texts of the run can be looked at only through the model that was analysed.
     reader = (lambda: checked(load(), result)) if has_model(result, args.model) else None
-    return Desk(reader, RunData(result, floors), state=state)
+    return Desk(reader, RunData(result, controls), state=state)
 
 
 def _loader(args: Namespace) -> Callable[[], Model]:

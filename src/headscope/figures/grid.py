@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from headscope.figures.style import SIMILARITY, Picture, caption, picture, scale_bar
-from headscope.measures.similarity import similarity
 
 if TYPE_CHECKING:
     from headscope.inspection.inspection import Inspection
@@ -43,7 +42,7 @@ def grid_figure(inspection: Inspection) -> Picture:
     pooled = int(inspection.counting.sum()) > FINEST
     caption(
         figure,
-        f"{inspection.model}, {inspection.stack}, {inspection.shown}, {inspection.choices.similarity}{left_out}",
+        f"{inspection.model}, {inspection.stack}, {inspection.shown}, read by {inspection.reading}{left_out}",
         "a pixel shows the most similar of the neighbouring pairs it stands for" if pooled else "",
     )
     return figure
@@ -51,8 +50,9 @@ def grid_figure(inspection: Inspection) -> Picture:
 
 def _tiles(inspection: Inspection, k: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     """One layer's matrices over the tokens that count, scaled by each head's largest pair: (H, n, n)."""
-    outputs = torch.from_numpy(inspection.captured.outputs[k])[:, inspection.counting]  # (H, N, d)
-    matrix = similarity(outputs, inspection.choices.similarity)
+    own = inspection.counting.nonzero()[:, 0]
+    heads = range(inspection.captured.heads)
+    matrix = torch.stack([inspection.matrix(k, h)[own[:, None], own] for h in heads])  # (H, N, N)
     if not matrix.shape[-1]:
         return np.zeros((len(matrix), 1, 1), dtype=np.float32)
     largest = matrix.amax((-1, -2), keepdim=True)

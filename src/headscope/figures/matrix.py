@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
     from headscope.inspection.inspection import Inspection
 
-SCALES = {"dot": "similarity S = O·Oᵀ", "cosine": "similarity S, cosine"}
+SCALES = {
+    "dot": "similarity S = O·Oᵀ",
+    "cosine": "similarity S, cosine",
+    "centred": "similarity S, cosine without the mean output",
+    "values": "similarity of value vectors, cosine",
+}
 LABELLED = 256  # more tokens than this are numbered instead of named
 
 
@@ -75,7 +80,7 @@ def _draw_similarity(figure: Picture, axes: Axes, inspection: Inspection, layer:
         axes.axvline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
         axes.axhline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
     _emphasise(axes, high)
-    scale_bar(figure, image, axes, SCALES[inspection.choices.similarity])
+    scale_bar(figure, image, axes, SCALES[inspection.reading])
     bands = f"dotted blue: the {len(high)} tokens that receive more than {theta:g} of the largest attention among them"
     return f"{bands}, special tokens left out" if high and not inspection.choices.special else bands if high else ""
 

@@ -24,13 +24,13 @@ def findings_figure(result: Result, findings: Findings) -> Picture:
     grid: Any = figure.subplots(len(findings), 1, squeeze=False)[:, 0]
     for axes, finding in zip(grid, findings, strict=True):
         _line(axes, finding)
-    floors = any(finding.floor and finding.floor.values for finding in findings)
+    untrained = any(finding.untrained and finding.untrained.values for finding in findings)
     caption(
         figure,
         f"{run_caption(result, findings.tau)}",
         f"Bars: intervals, {findings.interval}.",
         "Thin line: no effect. Grey: short of the smallest effect that matters. Round: holds; cross: does not hold; "
-        "square: open, or no verdict." + (" Small bars: untrained models." if floors else ""),
+        "square: open, or no verdict." + (" Small bars: untrained models." if untrained else ""),
     )
     return figure
 
@@ -43,7 +43,7 @@ def _line(axes: Any, finding: Finding) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(-1, 1)
     numbers = [finding.none, finding.bound, finding.value, finding.low, finding.high]
-    numbers += list(finding.floor.values) if finding.floor else []
+    numbers += list(finding.untrained.values) if finding.untrained else []
     known = np.array([number for number in numbers if math.isfinite(number)])
     if finding.none == 1.0 and spread_widely(known):
         axes.set_xscale("log")
@@ -55,7 +55,7 @@ def _line(axes: Any, finding: Finding) -> None:
     axes.set_xlim(low, high)
     axes.axvspan(low, finding.bound, color="#ededed", linewidth=0, zorder=0)
     axes.axvline(finding.none, color=BASE, linewidth=1)
-    for value in finding.floor.values if finding.floor else ():
+    for value in finding.untrained.values if finding.untrained else ():
         axes.plot([value, value], [-0.75, -0.2], color="#444444", linewidth=1.4)
     if math.isnan(finding.value):
         axes.text(0.5, 0.5, finding.reason, transform=axes.transAxes, ha="center", va="center", fontsize=8, color=BASE)

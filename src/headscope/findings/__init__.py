@@ -1,9 +1,28 @@
-"""Derived numbers, intervals and verdicts: from a result to an answer."""
+"""Derived numbers, intervals, controls and verdicts: from a result to an answer."""
 
+from headscope.findings.checks import CANNOT_TELL, FAILS, NOT_RUN, PASSES, Check, RunNumber
 from headscope.findings.claims import CLAIMS, Claim
 from headscope.findings.estimates import quantity
-from headscope.findings.floor import Floor
-from headscope.findings.verdicts import Finding, Findings, findings
+from headscope.findings.numbers import Number, Numbers
+from headscope.findings.verdicts import MARKS, VERDICTS, Finding, Findings, findings
 from headscope.measures.quantities import QUANTITIES
 
-__all__ = ["CLAIMS", "QUANTITIES", "Claim", "Finding", "Findings", "Floor", "findings", "quantity"]
+__all__ = [
+    "CANNOT_TELL",
+    "CLAIMS",
+    "FAILS",
+    "MARKS",
+    "NOT_RUN",
+    "PASSES",
+    "QUANTITIES",
+    "VERDICTS",
+    "Check",
+    "Claim",
+    "Finding",
+    "Findings",
+    "Number",
+    "Numbers",
+    "RunNumber",
+    "findings",
+    "quantity",
+]

@@ -2,9 +2,9 @@
 
 >>> import headscope
 >>> result = headscope.analyze(None, [p["text"] for p in headscope.passages()[:8]], progress=False)
->>> table = result.quantity("sentence_preference", by="third")
+>>> table = result.quantity("sentence_preference", by="third", reading="cosine")
 >>> list(table.data_vars), dict(table.sizes)
-(['value', 'low', 'high', 'base', 'left_out'], {'third': 3})
+(['value', 'low', 'high', 'base', 'pooled', 'lower_quartile', 'upper_quartile', 'beyond', 'heads'], {'third': 3})
 """
 
 from __future__ import annotations
@@ -15,57 +15,82 @@ import numpy as np
 import xarray as xr
 
 from headscope.errors import HeadscopeError
-from headscope.findings.resampling import Estimate, Resampling
-from headscope.measures import derived
-from headscope.measures.block_sums import BY, THIRDS, BlockSums, View
-from headscope.measures.derived import ratio
-from headscope.measures.quantities import QUANTITIES
+from headscope.findings.numbers import Numbers
+from headscope.measures import derived, heads_first
+from headscope.measures.block_sums import THIRDS, BlockSums
+from headscope.measures.derived import Array
+from headscope.measures.quantities import named
+from headscope.measures.quantity import BY, Quantity, places_of
+
+AT_TAU = "τ"  # the paper's way: high pairs at τ in the main reading
 
 
-def estimate(
-    sums: BlockSums, resample: Resampling, name: str, by: str, tau: float, theta: float | None = None
-) -> Estimate:
-    """One quantity with its interval, as plain arrays."""
-    which = QUANTITIES[name]
-    return resample(which.formula, *which.sums(View(sums, by, tau, theta)))
+def quantity(numbers: Numbers, name: str, by: str = "layer", reading: str | None = None) -> xr.Dataset:
+    """One quantity as a labelled dataset.
 
-
-def quantity(sums: BlockSums, resample: Resampling, name: str, by: str, tau: float) -> xr.Dataset:
-    """One quantity as a labelled dataset: value, low, high, and base: what it would be without any effect."""
-    if name not in QUANTITIES:
-        raise HeadscopeError(f"there is no quantity {name!r}", f"use one of {', '.join(QUANTITIES)}")
-    coords = _coordinates(sums, by)
-    which = QUANTITIES[name]
-    if by == "head" and not which.heads:
+    value, low, high and base (what it would be without any effect); by layer, third or for the model beside it the
+    quartiles of the heads, how many have a number, the share of them beyond the bound (where there is one), and the
+    number of counts pooled over heads.
+    """
+    which, sums = named(name), numbers.sums
+    coords = coordinates(sums, by)
+    if by == "head" and which.of_layers:
         raise HeadscopeError(f"{name} is a quantity of layers, not of single heads", 'ask for by="layer"')
-    missing = [need for need in which.needs if need not in sums.stored]
-    if missing:
-        raise HeadscopeError(f"{name} needs {missing[0]}, which cross-attention does not have", "ask for another stack")
-    measured, view = estimate(sums, resample, name, by, tau), View(sums, by, tau)
-    base = np.full_like(measured.value, which.none)
-    if which.none_formula is not None:
-        base = which.none_formula(*(each.sum(0) for each in which.sums(view)))
-    arrays = {"value": measured.value, "low": measured.low, "high": measured.high, "base": base}
-    if which.matched is not None:  # the share of class 1 that had no counterpart
-        left_out = derived.matched_ratio(*which.matched(*(each.sum(0) for each in view.pairs())))[1]
-        arrays["left_out"] = np.broadcast_to(left_out, measured.value.shape)
-    attrs = {"quantity": which.label, "tau": tau, "interval": f"95 %, {resample.how}"}
+    view = numbers.view(reading)
+    which.check(view)
+    found = numbers.by(which, by, reading)
+    arrays: dict[str, Any] = {
+        "value": found.value, "low": found.low, "high": found.high, "base": np.full_like(found.value, which.none),
+    }  # fmt: skip
+    if by != "head":
+        arrays |= {"pooled": numbers.pooled(which, by, reading)}
+        arrays |= _beside(which, numbers.heads(which, reading).value, sums, by)
+    attrs = _attributes(numbers, which.label, reading) | {"over_windows": int(bool(which.matched) and view.over_windows)}
     return xr.Dataset({key: (tuple(coords), values) for key, values in arrays.items()}, coords, attrs)
 
 
-def distances(sums: BlockSums, resample: Resampling, by: str, tau: float) -> xr.Dataset:
-    """The share of the high pairs at each distance with its interval, and as `base` that of all pairs."""
-    coords = _coordinates(sums, by)
-    high, every = View(sums, by, tau).pairs()
-    shares = resample(lambda by_distance: ratio(by_distance, by_distance.sum(-1, keepdims=True)), high.sum(-1))
-    base = np.broadcast_to(derived.distance_distribution(every.sum(0)), shares.value.shape)
-    coords |= {"distance": np.arange(1, shares.value.shape[-1] + 1)}
-    arrays = {"value": shares.value, "low": shares.low, "high": shares.high, "base": base}
-    attrs = {"quantity": "share of similar pairs", "tau": tau, "interval": f"95 %, {resample.how}"}
+def by_readings(numbers: Numbers, name: str, by: str = "layer") -> xr.Dataset:
+    """The same in every way that it can be read, with the leading dimension `way`: "τ", readings, attention maps."""
+    which = named(name)
+    ways = [way for way in which.ways(numbers.sums) if not which.lacking(numbers.view(way))]
+    if not ways:
+        which.check(numbers.view())
+    each = [quantity(numbers, name, by, way) for way in ways]
+    joined = xr.concat(each, "way", combine_attrs="drop_conflicts")
+    return joined.assign_coords(way=[AT_TAU if way is None else way for way in ways])
+
+
+def _beside(which: Quantity, heads: Array, sums: BlockSums, by: str) -> dict[str, Any]:
+    groups = [which.heads_of(heads, places, sums) for places in places_of(sums, by)]
+    columns = {
+        "lower_quartile": [heads_first.quantile(own, 0.25, logarithmic=which.logarithmic) for own in groups],
+        "upper_quartile": [heads_first.quantile(own, 0.75, logarithmic=which.logarithmic) for own in groups],
+        "beyond": [heads_first.share_beyond(own, which.bound) for own in groups],
+        "heads": [np.isfinite(own).sum() for own in groups],
+    }
+    return {name: np.array(values)[0] if by == "model" else np.array(values) for name, values in columns.items()}
+
+
+def distances(numbers: Numbers, by: str = "layer", reading: str | None = None) -> xr.Dataset:
+    """The share of a typical head's high pairs, or top pairs, in each band of distance, and as `base` that of all."""
+    sums, view = numbers.sums, numbers.view(reading)
+    named("distance").check(view)
+    coords = coordinates(sums, by)
+    pairs = np.moveaxis(view.pairs().sum(-1), -1, 1)  # (S, band, L, H)
+    shares = Quantity("share", "share of similar pairs", "share of similar pairs", lambda _: (pairs,), np.asarray)
+    drawn = numbers.resample.draw(derived.distribution, pairs)
+    found = numbers.resample.interval(drawn.then(lambda values: shares.summarised(values, sums, by)))
+    every = sums.base[0].sum((0, 2))  # (band,)
+    every = every.reshape(-1, *[1] * (found.value.ndim - 1)) / max(float(every.sum()), 1)
+    arrays = {"value": found.value, "low": found.low, "high": found.high}
+    arrays |= {"base": np.broadcast_to(every, found.value.shape)}
+    coords = {"band": np.array(sums.bands, dtype=object)} | coords
+    attrs = _attributes(numbers, "share of similar pairs", reading)
     return xr.Dataset({key: (tuple(coords), values) for key, values in arrays.items()}, coords, attrs)
 
 
-def _coordinates(sums: BlockSums, by: str) -> dict[str, Any]:
+def coordinates(sums: BlockSums, by: str) -> dict[str, Any]:
+    """The coordinates of numbers by "head", "layer", "third" or for the "model"."""
     if by not in BY:
         raise HeadscopeError(f"by={by!r}", f"use one of {', '.join(BY)}")
     every: dict[str, dict[str, Any]] = {
@@ -75,3 +100,8 @@ def _coordinates(sums: BlockSums, by: str) -> dict[str, Any]:
         "model": {},
     }
     return every[by]
+
+
+def _attributes(numbers: Numbers, label: str, reading: str | None) -> dict[str, Any]:
+    how = f"95 %, {numbers.resample.how}"
+    return {"quantity": label, "tau": numbers.view().at, "reading": reading or "", "interval": how}

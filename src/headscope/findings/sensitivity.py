@@ -1,56 +1,125 @@
-"""Sensitivity: every finding at other thresholds. Levels are kept in bins, so no text is read again."""
+"""Sensitivity: every statistic at other thresholds. Levels are kept in bins, so no text is read again."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from headscope.findings.claims import CLAIMS, scores_of_blocks
-from headscope.findings.resampling import DRAWS, Resampling
-from headscope.findings.verdicts import judge
+from headscope.findings.checks import check
+from headscope.findings.claims import CLAIMS, Claim, Test
+from headscope.findings.numbers import MEAN_OF_LAYERS, SPREAD, Heads, Number, Numbers, heads_of
+from headscope.findings.resampling import DRAWS, Drawn, Resampling
+from headscope.findings.specialisation import variances_of_layers
+from headscope.measures.block_sums import BlockSums
+from headscope.measures.quantities import named
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
 SWEPT = tuple(k / 20 for k in range(2, 19))  # 0.1, 0.15, … 0.9
+COLUMNS = ("value", "low", "high", "state", "why")
+SPREAD_DRAWS = 100  # at most, for the spread of heads: at another τ it takes long
+
+
+def _over_theta(label: str, quantity: str, where: str, bound: float, none: float) -> Test:
+    return Test("statistic", label, Number(quantity, where), bound, none)
+
+
+OTHERWISE = {  # how claims are measured over θ
+    "1a": _over_theta("stops among attended tokens, over their share of all", "stop_among_attended", "final", 1.1, 1.0),
+    "1b": _over_theta(
+        "closing tokens among attended tokens, over their share of all", "end_among_attended", "final", 1.1, 1.0
+    ),
+    "6": _over_theta(
+        "mean level inside the mask of high attention less outside, mean over layers", "mask_contrast", MEAN_OF_LAYERS,
+        0.0, 0.0,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One statistic of a claim, as it is measured over thresholds."""
+
+    claim: Claim
+    test: Test
+    key: str
+    found: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
 
 
 def sensitivity(result: Result, *, draws: int = DRAWS, seed: int = 0) -> xr.Dataset:
-    """Value, interval and verdict of each claim, over the threshold that it depends on, from 0.1 to 0.9.
+    """Value, interval and state (passes, fails, cannot tell) of each statistic, over the threshold it depends on.
 
-    `over` says which: "tau" for claims about similar pairs, "theta" for claims about attention. Claims 1a and 1b are
-    measured without a threshold; over θ they are read off the tokens that receive high attention instead, as the
-    paper does: the share of stops (of closing tokens) among them, over their share of all tokens. Claim 7 depends on
-    no threshold and is the same throughout.
+    `over` says which: "tau" for claims about similar pairs, "theta" for claims about attention. Claims 1a, 1b and 6
+    are measured without a threshold, or at one θ; over θ they are read off the tokens that receive high attention
+    instead: the share of stops (of closing tokens) among them over their share of all tokens; the mean level of pairs
+    of such tokens less that of pairs without. Claims on likeness and separation depend on no threshold and are the same
+    throughout. At another τ than the run's own, matched counts are pooled over windows. Claim 2 has a second row, "2
+    distance". No verdict is given: it is on S as the paper reads it.
     """
-    sums = result.blocks
-    resample = Resampling(sums.windows, draws=draws, seed=seed)
-    shape = (len(CLAIMS), len(SWEPT))
-    numbers = {name: np.full(shape, np.nan) for name in ("value", "low", "high")}
-    words = {name: np.full(shape, "", dtype=object) for name in ("verdict", "reason")}
-    own = float(result.settings["tau"])
-    if sums.heads > 1:
-        sums.scores.update(scores_of_blocks(sums, SWEPT))  # one pass over the pairs for all thresholds
-    for row, claim in enumerate(CLAIMS):
-        for column, threshold in enumerate(SWEPT):
-            if not claim.thresholds and column:
-                for table in (*numbers.values(), *words.values()):
-                    table[row, column] = table[row, 0]
-                continue
-            over_theta = claim.thresholds == "theta"
-            tau, theta = (own, threshold) if over_theta else (threshold, None)
-            finding = judge(claim, sums, resample, tau, theta)
-            for name, table in numbers.items():
-                table[row, column] = getattr(finding, name)
-            words["verdict"][row, column], words["reason"][row, column] = finding.verdict, finding.reason
-    dims = ("claim", "threshold")
+    sums, resample = result.blocks, Resampling(result.blocks.windows, draws=draws, seed=seed)
+    at_tau = {tau: Numbers(sums, resample, tau) for tau in SWEPT}
+    at_theta = {theta: Numbers(sums, resample, theta=theta) for theta in SWEPT}
+    _fill(at_tau, sums, resample)
+    rows = [
+        _Row(claim, OTHERWISE.get(claim.key, test), f"{claim.key} {test.number.quantity}" if place else claim.key)
+        for claim in CLAIMS
+        for place, test in enumerate(claim.statistics)
+    ]
+    own = Numbers(sums, resample)
+    for row in rows:
+        if row.claim.thresholds:
+            numbers = at_tau if row.claim.thresholds == "tau" else at_theta
+            checks = [check(row.test, numbers[threshold]) for threshold in SWEPT]
+        else:
+            checks = [check(row.test, own)] * len(SWEPT)
+        for each in checks:
+            for name, values in row.found.items():
+                values.append(getattr(each, name))
     coords: dict[str, Any] = {
-        "claim": [claim.key for claim in CLAIMS],
+        "claim": [row.key for row in rows],
         "threshold": list(SWEPT),
-        "over": ("claim", [claim.thresholds for claim in CLAIMS]),
-        "bound": ("claim", [claim.bound for claim in CLAIMS]),
+        "over": ("claim", [row.claim.thresholds for row in rows]),
+        "bound": ("claim", [row.test.bound for row in rows]),
+        "none": ("claim", [row.test.none for row in rows]),
+        "statistic": ("claim", [row.test.label for row in rows]),
     }
-    attrs = {"interval": f"95 %, {resample.how}", "tau": own, "theta": float(result.settings["theta"])}
-    return xr.Dataset({name: (dims, table) for name, table in (numbers | words).items()}, coords, attrs)
+    tables = {
+        "reason" if name == "why" else name: (
+            ("claim", "threshold"),
+            np.array([row.found[name] for row in rows], dtype=object if name in ("state", "why") else float),
+        )
+        for name in rows[0].found
+    }
+    attrs = {"interval": f"95 %, {resample.how}", "tau": sums.tau, "theta": sums.theta}
+    return xr.Dataset(tables, coords, attrs)
+
+
+def _fill(at_tau: dict[float, Numbers], sums: BlockSums, resample: Resampling) -> None:
+    """Work out the matched ratios at every τ a layer at a time: so the pairs of a layer are read once."""
+    fewer = Resampling(sums.windows, draws=0)
+    fewer.weights = resample.weights[:SPREAD_DRAWS]
+    tests = [test for claim in CLAIMS for test in claim.statistics if named(test.number.quantity).matched]
+    medians, spreads = (
+        [named(test.number.quantity) for test in tests if (test.number.where == SPREAD) == spread]
+        for spread in (False, True)
+    )
+    taus = [tau for tau, numbers in at_tau.items() if numbers.view().over_windows]
+    parts: dict[tuple[float, str], list[Heads]] = {}
+    variances: dict[tuple[float, str], list[Drawn]] = {}
+    for k in range(len(sums.layers)):
+        one = sums.layer(k)
+        for tau in taus:
+            view = Numbers(one, resample, tau).view()
+            for each in (*medians, *spreads):
+                parts.setdefault((tau, each.name), []).append(heads_of(each, view, resample))
+            for each in spreads:
+                variances.setdefault((tau, each.name), []).append(variances_of_layers(each, view, fewer))
+    for tau in taus:
+        for each in (*medians, *spreads):
+            at_tau[tau].keep(each, parts[tau, each.name])
+        for each in spreads:
+            at_tau[tau].keep_spread(each, variances[tau, each.name])

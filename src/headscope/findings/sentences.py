@@ -1,114 +1,207 @@
-"""One plain sentence for each finding: what was measured, in words that need no table."""
+"""One plain sentence or two for each finding: what was measured, and what to make of it, in words that need no table."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from headscope.findings.claims import Claim
-from headscope.measures.block_sums import BlockSums, View
-from headscope.measures.derived import ratio
-from headscope.measures.quantities import QUANTITIES
+from headscope.findings.checks import FAILS, PASSES, Check
+from headscope.findings.claims import PERMUTED, ROTATED, UNTRAINED, Claim
+from headscope.findings.numbers import Numbers
+from headscope.measures.block_sums import BlockSums
+from headscope.measures.quantities import named
 
 if TYPE_CHECKING:
-    from headscope.findings.floor import Floor
     from headscope.findings.verdicts import Finding
 
 
-def in_words(
-    claim: Claim, finding: Finding, sums: BlockSums, tau: float, share: float | None, floor: Floor | None
-) -> str:
+RUNS = {PERMUTED: "with permuted weights", UNTRAINED: "untrained", ROTATED: "with rotated sentences"}
+
+
+def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     """What was found for this claim."""
     if math.isnan(finding.value):
-        return f"It cannot be told: {finding.reason}."
-    sentences = [_measured(claim, finding, sums, tau), _judged(claim, finding)]
-    if share is not None:
-        sentences.append(f"Each taken by itself, {share:.0%} of the texts show it.")
-    if floor is not None:
-        words = floor.words
-        sentences.append(f"{words[0].upper()}{words[1:]}.")
-    return " ".join(sentences)
+        return f"It cannot be told: {finding.statistics[0].why}."
+    measured = _MEASURED[claim.key](finding, numbers)
+    beside = "; ".join([*_beside(finding), *_control_runs(finding)])
+    if beside:
+        measured = f"{measured.removesuffix('.')} ({beside})."
+    parts = [measured, _judged(finding), _both_sides(finding)]
+    return " ".join(part for part in parts if part)
 
 
-def _measured(claim: Claim, finding: Finding, sums: BlockSums, tau: float) -> str:
-    value, final = finding.value, _layers(sums, "final")
-    inside = f"In {final[0].lower()}{final[1:]}"
-    if claim.key in ("1a", "1b"):
-        whom, name = ("sentence stops", "stop_focus") if claim.key == "1a" else ("closing special tokens", "end_focus")
-        return (
-            f"{final} give {whom} {value:.2f} times the attention that an even spread would"
-            f"{_by_layer(sums, name, tau)}."
-        )
-    if claim.key == "2":
-        return (
-            f"Of the variance of repetition preference and distance over heads and blocks of texts, {value:.0%} lies "
-            "between the heads of a layer; the more texts in a block, the larger it comes out."
-        )
-    if claim.key == "3":
-        way = "farther apart" if value >= 0 else "closer together"
-        return (
-            f"Similar tokens lie {way} in the early than in the middle layers, by {abs(value):.1%} of the mean "
-            f"distance of any two{_by_layer(sums, 'distance', tau)}."
-        )
-    if claim.key == "4":
-        return (
-            f"{inside} two words of one sentence are {value:.2f} times as likely to be similar as two of different "
-            f"sentences at the same distance{_by_layer(sums, 'sentence_preference', tau)}."
-        )
-    if claim.key == "5":
-        number, expected, windows = (each.sum(0) for each in View(sums, "layer", tau).focal())
-        unique, chance = (ratio(each, windows).mean() for each in (number, expected))
-        how = f"{value:.2f} more than" if value > 0 else f"{-value:.2f} fewer than"
-        return (
-            f"The {sums.heads} heads of a layer have {unique:.1f} different focal tokens, where drawing them by "
-            f"frequency alone would give {chance:.1f}: {how} chance."
-        )
-    if claim.key == "6":
-        way = "higher" if value >= 0 else "lower"
-        return (
-            f"Pairs of two tokens that receive much attention are {way} in level by {abs(value):.3f} than pairs of two "
-            "that do not."
-        )
-    if claim.key == "7":
-        return f"Similarity and attention correlate by {1 - value:.2f} over the pairs, which is {value:.2f} short of 1."
+# ---------------------------------------------------------------------- what was measured
+
+
+def _focus(whom: str) -> Callable[[Finding, Numbers], str]:
+    def words(finding: Finding, numbers: Numbers) -> str:
+        where = layers_of(numbers.sums, "final")
+        return f"The typical head of {where} gives {whom} {finding.value:.2f} times the attention of an even spread."
+
+    return words
+
+
+def _specialise(finding: Finding, numbers: Numbers) -> str:
+    repetition, distance = finding.statistics
     return (
-        f"{inside} a sentence stop and another token are {value:.2f} times as likely to be similar as two words at the "
-        f"same distance{_by_layer(sums, 'separator_similarity', tau)}."
+        f"Beyond what chance gives, heads of a layer differ by σ = {repetition.value:.3f}, a factor of "
+        f"{math.exp(repetition.value):.2f}, in how much they prefer repetitions, and by σ = {distance.value:.3f} of the "
+        "mean distance in how far they reach."
     )
 
 
-def _by_layer(sums: BlockSums, name: str, tau: float) -> str:
-    """Where a quantity is greatest, and what it is in the last layer: a third of the depth may hide both."""
-    values = QUANTITIES[name].value(View(sums, "layer", tau))
-    if len(values) < 2 or not np.isfinite(values).all():
-        return ""
-    most = int(values.argmax())
-    last = f"{values[-1]:.2f} in the last"
-    return f" (by layer, {values[most]:.2f} at most, in layer {sums.layers[most]}; {last})"
+def _shorter(finding: Finding, numbers: Numbers) -> str:
+    way = "farther apart" if finding.value >= 0 else "closer together"
+    return (
+        f"In the typical head similar tokens lie {way} in the early than in the middle layers, by "
+        f"{abs(finding.value):.1%} of the mean distance of any two."
+    )
 
 
-def _judged(claim: Claim, finding: Finding) -> str:
-    if finding.reason:
+def _sentence(finding: Finding, numbers: Numbers) -> str:
+    return (
+        f"To the typical head of {layers_of(numbers.sums, 'final')} two words of one sentence are {finding.value:.2f} "
+        "times as likely to be similar as two of different sentences at the same distance."
+    )
+
+
+def _different(finding: Finding, numbers: Numbers) -> str:
+    unique, null = (float(numbers.by(named(name), "model").value) for name in ("focal_unique", "focal_null"))
+    return (
+        f"The {numbers.sums.heads} heads of a layer have {unique:.1f} different focal tokens, where chance gives "
+        f"{null:.1f}: a difference of {finding.value:.1%} of the heads."
+    )
+
+
+def _mask(finding: Finding, numbers: Numbers) -> str:
+    return (
+        f"A pair of tokens that both receive much attention lies above a pair of which neither does, at the same "
+        f"distance, with a chance of {finding.value:.0%}."
+    )
+
+
+def _unlike(finding: Finding, numbers: Numbers) -> str:
+    return (
+        f"In the typical head similarity correlates with attention by {1 - finding.value:.2f} over the pairs, which is "
+        f"{finding.value:.2f} short of 1."
+    )
+
+
+def _told_apart(pairs: str, contrast: str) -> Callable[[Finding, Numbers], str]:
+    def words(finding: Finding, numbers: Numbers) -> str:
+        by_similarity = float(numbers.by(named(f"separation_{contrast}"), "model").value)
+        way = "leads the better attention map" if finding.value >= 0 else "lags behind the better attention map"
+        return (
+            f"Similarity puts one of the {pairs} above an unrelated pair with a chance of {by_similarity:.0%} in the "
+            f"typical head, and {way} by {abs(finding.value):.3f}."
+        )
+
+    return words
+
+
+def _separators(finding: Finding, numbers: Numbers) -> str:
+    return (
+        f"To the typical head of {layers_of(numbers.sums, 'final')} a sentence stop and a word are {finding.value:.2f} "
+        "times as likely to be similar as two words at the same distance."
+    )
+
+
+def _reach(finding: Finding, numbers: Numbers) -> str:
+    way = "farther apart" if finding.value >= 0 else "closer together"
+    return (
+        f"Within a sentence the typical head's similar words lie {way} in the final than in the middle layers, by "
+        f"{abs(finding.value):.1%} of the mean distance of two words of a sentence."
+    )
+
+
+_MEASURED: dict[str, Callable[[Finding, Numbers], str]] = {
+    "1a": _focus("sentence stops"),
+    "1b": _focus("closing special tokens"),
+    "2": _specialise,
+    "3": _shorter,
+    "4": _sentence,
+    "5": _different,
+    "6": _mask,
+    "7a": _unlike,
+    "7b": _told_apart("repetitions", "repeated"),
+    "7c": _told_apart("pairs of one sentence", "sentence"),
+    "8": _separators,
+    "9": _reach,
+}
+
+
+def _beside(finding: Finding) -> list[str]:
+    """The share of heads that do it, and of texts that show it by themselves, where there are such."""
+    first, found = finding.statistics[0], []
+    if not math.isnan(first.beyond):
+        found.append(f"{first.beyond:.0%} of the heads lie beyond {first.bound:g}")
+    if finding.texts is not None:
+        found.append(f"{finding.texts:.0%} of the texts show it by themselves")
+    return found
+
+
+def _control_runs(finding: Finding) -> list[str]:
+    """What control runs give, from the least to the most, by kind."""
+    found = []
+    for kind, words in RUNS.items():
+        own = [run for run in finding.runs if run.kind == kind and run.statistic == finding.statistics[0].label]
+        known = [run.value for run in own if math.isfinite(run.value)]
+        if known:
+            least, most = (f"{each:.{finding.digits}f}" for each in (min(known), max(known)))
+            found.append(f"{words} {least}" + ("" if least == most else f" to {most}"))
+    return found
+
+
+# ---------------------------------------------------------------------- what to make of it
+
+
+def _judged(finding: Finding) -> str:
+    bounds = _bounds(finding.statistics)
+    if finding.verdict == "no verdict":
         return f"No verdict: {finding.reason}."
-    bound = f"{claim.bound:g}"
     if finding.verdict == "holds":
-        return f"The whole interval lies beyond {bound}: the claim holds."
+        beyond = f"The whole interval lies beyond {bounds}"
+        return f"{beyond}, and every control passes: the claim holds."
+    if finding.verdict == "qualified":
+        failed = list(dict.fromkeys(each.without for each in finding.controls if each.state == FAILS))
+        return f"Qualified: it lies beyond {bounds}, but hangs {'; and '.join(failed)}."
     if finding.verdict == "does not hold":
-        return f"The whole interval lies short of {bound}: the claim does not hold."
+        short = [each for each in finding.statistics if each.state == FAILS]
+        cosine = [each for each in finding.controls if each.reading == "cosine" and not each.run]
+        there = bool(cosine) and all(each.state == PASSES for each in cosine)
+        found = ", ".join(each.interval(finding.digits) for each in cosine)
+        also = f" By cosine, which leaves vector length out, the effect is there ({found})." if there else ""
+        which = "" if len(finding.statistics) == 1 else f" of {' and of '.join(each.label for each in short)}"
+        return f"The whole interval{which} lies short of {_bounds(short)}: the claim does not hold.{also}"
+    if all(each.state == PASSES for each in finding.statistics):
+        return f"It lies beyond {bounds}, but controls leave it open: {finding.reason}."
     able = "" if finding.can_tell else " These texts are too few or too varied to tell an effect twice as large."
-    return f"The interval reaches across {bound}: open.{able}"
+    return f"Open: {finding.reason}.{able}"
 
 
-def _layers(sums: BlockSums, third: str) -> str:
+def _bounds(checks: Sequence[Check]) -> str:
+    return " and ".join(f"{each.bound:.3g}" for each in checks)
+
+
+def _both_sides(finding: Finding) -> str:
+    """Layers that lie wholly on both sides of the bound: a third may hide them."""
+    if not finding.layers_beyond or not finding.layers_short:
+        return ""
+    beyond, short = (
+        f"{'layers' if len(each) > 1 else 'layer'} {listed(each)}"
+        for each in (finding.layers_beyond, finding.layers_short)
+    )
+    return f"Layers differ: {beyond} wholly beyond {finding.bound:g}, {short} wholly short of it."
+
+
+def layers_of(sums: BlockSums, third: str) -> str:
+    """A third by its layers, in words."""
     numbers = [sums.layers[place] for place in sums.third(third)]
-    if not numbers:
-        return f"The {third} layers"
-    return f"The {third} layers ({listed(numbers)})" if len(numbers) > 1 else f"Layer {numbers[0]}"
+    return f"the {third} layers ({listed(numbers)})" if len(numbers) > 1 else f"layer {numbers[0]}"
 
 
-def listed(numbers: list[int]) -> str:
+def listed(numbers: Sequence[int]) -> str:
     """Numbers with runs taken together.
 
     >>> listed([0, 1, 2, 5])

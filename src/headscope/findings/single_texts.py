@@ -13,100 +13,101 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.findings.claims import claim
-from headscope.measures.derived import Array, ratio
-from headscope.result.rows import row_paths
+from headscope.measures import heads_first
+from headscope.measures.derived import Array
+from headscope.result.rows import FOCAL, FOCAL_NULL, row_paths
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
 
 class Rows:
-    """The rows of one stack as columns: a text's number, a layer's place and one value of each head."""
+    """The rows of one stack as tables: a text's number, a layer's place and a head's number to a value."""
 
     def __init__(self, result: Result, heads: Path, texts: Path) -> None:
         import pyarrow.dataset as ds
 
-        self.result, self.block_sums = result, result.blocks
+        self.stack, self.sums = result.name, result.blocks
         self._rows = ds.dataset(heads)
-        self.columns = set(self._rows.schema.names)
         lengths = ds.dataset(texts).to_table(columns=["tokens"]).column("tokens").to_numpy()
         self.texts = len(lengths)
         tokens = result.dataset["tokens"]
         special = 0.0 if result.settings["special"] else float(tokens.sel(category=["start", "end"]).sum())
         self.counting = lengths - round(special / max(int(result.dataset["texts"]), 1))  # tokens that count
+        self._places: tuple[NDArray[np.int64], ...] | None = None
 
-    def read(self, third: str | None, *names: str) -> tuple[NDArray[np.int64], list[Array]]:
-        """Columns of the layers of one third, or of all layers, with the number of each row's text."""
+    def has(self, *names: str) -> bool:
+        """Whether there are such columns."""
+        return set(names) <= set(self._rows.schema.names)
+
+    def table(self, name: str) -> Array:
+        """A column as (texts, L, H); NaN where there is no row."""
         import pyarrow.dataset as ds
 
-        wanted = ds.field("stack") == self.result.name
-        if third is not None:
-            layers = [self.block_sums.layers[place] for place in self.block_sums.third(third)]
-            wanted = wanted & ds.field("layer").isin(layers)
-        table = self._rows.to_table(columns=["text", *names], filter=wanted)
-        return table.column("text").to_numpy(), [table.column(n).to_numpy().astype(np.float64) for n in names]
+        own = ds.field("stack") == self.stack
+        if self._places is None:
+            where = self._rows.to_table(columns=["text", "layer", "head"], filter=own)
+            text, layer, head = (where.column(each).to_numpy() for each in ("text", "layer", "head"))
+            self._places = text, np.searchsorted(self.sums.layers, layer), head
+        values = self._rows.to_table(columns=[name], filter=own).column(name).to_numpy().astype(np.float64)
+        table = np.full((self.texts, len(self.sums.layers), self.sums.heads), np.nan)
+        table[self._places] = values
+        return table
 
-    def sums(self, text: NDArray[np.int64], values: Array) -> Array:
-        """Add up the rows of each text; what is not there adds nothing."""
-        return np.bincount(text, np.nan_to_num(values), minlength=self.texts).astype(np.float64)
+    def of_third(self, name: str, third: str, *, logarithmic: bool = False) -> Array:
+        """The median over the heads of a third, of each text; NaN where fewer than half of them have a number."""
+        own = heads_first.together(self.table(name)[:, self.sums.third(third)])
+        enough = np.isfinite(own).mean(-1) >= 0.5
+        return np.where(enough, heads_first.median(own, logarithmic=logarithmic), np.nan)
 
-    def mean(self, third: str | None, name: str) -> Array:
-        """A column's mean over the rows of each text."""
-        text, (values,) = self.read(third, name)
-        return ratio(self.sums(text, values), self.sums(text, np.isfinite(values).astype(np.float64)))
-
-    def over(self, third: str, above: str, below: str) -> Array:
-        """Σ of one column over Σ of another, each row weighing as many pairs as it has."""
-        text, (one, other, pairs) = self.read(third, above, below, "high_pairs")
-        return ratio(self.sums(text, one * pairs), self.sums(text, other * pairs))
+    def over_layers(self, name: str) -> Array:
+        """The mean over layers of the median over heads, of each text."""
+        return heads_first.mean(heads_first.median(self.table(name)))
 
 
 def shares_of_texts(result: Result, tau: float) -> dict[str, float]:
     """By claim, the share of texts whose own statistic lies beyond the smallest effect that matters.
 
     Nothing where the run kept no rows, or where its rows were made at another τ. Heads' specialisation is a matter
-    between texts and has no share; nor has the sentence preference: a text has too few pairs to match them by distance.
+    between texts and has no share; nor have reach within sentences and the comparison with attention maps, of which no
+    rows are kept.
     """
     paths = row_paths(result)
     if paths is None or tau != result.settings["tau"]:
         return {}
     rows = Rows(result, *paths)
-    thirds = {name: bool(result.blocks.third(name)) for name in ("early", "middle", "final")}
-    statistics: dict[str, Array] = {}
-    if thirds["final"]:
-        statistics["1a"], statistics["1b"] = rows.mean("final", "stop_focus"), rows.mean("final", "end_focus")
-        if "stop_expected" in rows.columns:
-            statistics["8"] = rows.over("final", "stop_share", "stop_expected")
-    if thirds["early"] and thirds["middle"]:
-        statistics["3"] = (_distance(rows, "early") - _distance(rows, "middle")) / ((rows.counting + 1) / 3)
-    if "focal_expected" in rows.columns and result.blocks.heads > 1:
-        statistics["5"] = _focal(rows)
-    if "likeness" in rows.columns and result.name != "cross":
-        statistics["6"] = rows.mean(None, "mask_contrast")
-        statistics["7"] = 1 - rows.mean(None, "likeness")
     shares: dict[str, float] = {}
-    for key, values in statistics.items():
+    for key, values in _statistics(rows).items():
         known = np.isfinite(values)
         if known.any():
-            shares[key] = float((values[known] > claim(key).bound).mean())
+            shares[key] = float((values[known] > claim(key).statistics[0].bound).mean())
     return shares
 
 
-def _distance(rows: Rows, third: str) -> Array:
-    """The mean distance of all high pairs of each text."""
-    text, (distance, pairs) = rows.read(third, "distance", "high_pairs")
-    return ratio(rows.sums(text, distance * pairs), rows.sums(text, pairs))
+def _statistics(rows: Rows) -> dict[str, Array]:
+    """The statistic of each claim in each text: (texts,) each."""
+    thirds = {name: bool(rows.sums.third(name)) for name in ("early", "middle", "final")}
+    found: dict[str, Array] = {}
+    if thirds["final"]:
+        for key, column in (("1a", "stop_focus"), ("1b", "end_focus"), ("4", "sentence_preference"), ("8", "separator_similarity")):  # fmt: skip
+            found[key] = rows.of_third(column, "final", logarithmic=True)
+    if thirds["early"] and thirds["middle"]:
+        early, middle = (rows.of_third("distance", third) for third in ("early", "middle"))
+        found["3"] = (early - middle) / ((rows.counting + 1) / 3)  # the mean distance of all pairs of a text
+    if rows.sums.heads > 1 and rows.has(FOCAL, FOCAL_NULL):
+        unique, null = (different(rows.table(name)) for name in (FOCAL, FOCAL_NULL))  # (texts, L)
+        found["5"] = heads_first.mean((unique - null) / rows.sums.heads)
+    if rows.sums.maps:
+        found["6"], found["7a"] = rows.over_layers("mask_auc"), 1 - rows.over_layers("likeness")
+    return found
 
 
-def _focal(rows: Rows) -> Array:
-    """Different focal tokens of a layer's heads minus those expected, mean over the layers of each text."""
-    text, columns = rows.read(None, "layer", "focal_id", "focal_expected")
-    layer, token, expected = columns
-    heads, layers = rows.block_sums.heads, len(rows.block_sums.layers)
-    order = np.lexsort((token, layer, text))
-    text, layer, token = text[order], layer[order], token[order]
-    first = np.ones(len(text), dtype=bool)
-    first[1:] = (np.diff(text) != 0) | (np.diff(layer) != 0) | (np.diff(token) != 0)
-    different: Any = rows.sums(text, (first & (token >= 0)).astype(np.float64)) / layers
-    chance = rows.sums(text, expected[order]) / (heads * layers)
-    return np.where(chance > 0, different - chance, np.nan)
+def different(ids: Array) -> Array:
+    """The number of different ids over the last dimension, those below 0 left out; NaN where there is no row.
+
+    >>> different(np.array([[7.0, 7.0, 3.0, -1.0], [np.nan] * 4]))
+    array([ 2., nan])
+    """
+    ordered: Any = np.sort(np.where(ids < 0, np.nan, ids), axis=-1)  # NaN last
+    number = np.isfinite(ordered[..., :1]).sum(-1) + (np.diff(ordered, axis=-1) > 0).sum(-1)
+    return np.where(np.isnan(ids).all(-1), np.nan, number)

@@ -2,70 +2,80 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from headscope.errors import HeadscopeError
-from headscope.findings.resampling import VERDICT_FROM, Resampling
-from headscope.findings.stability import head_sums, scores_of
-from headscope.measures import derived
+from headscope.findings.numbers import Numbers
+from headscope.findings.resampling import VERDICT_FROM, Resampling, deviation, number_of_blocks
+from headscope.findings.stability import scores_of
+from headscope.measures import heads_first
+from headscope.measures.block_sums import BlockSums
 from headscope.measures.derived import Array
-from headscope.measures.quantities import QUANTITIES, Quantity
+from headscope.measures.quantity import Quantity
+from headscope.measures.view import View
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
-LEAST = 0.01  # attention below this is taken for it: none at all has no logarithm
-EXPECTED = 10  # pairs, at the least, before a head's preference is told from noise
+LEAST = 0.01  # a ratio below this is taken for it: none at all has no logarithm
 RATE = 0.05  # of the heads called specialists may be so by chance
 SPECIALIST, ORDINARY, NOISE = "specialist", "ordinary", "noise"
 
 
-def specialists(result: Result, *, tau: float | None = None) -> pd.DataFrame:
-    """A row per score and head: how far it stands out from the typical head (the median), and what to make of it.
+def specialists(result: Result, *, tau: float | None = None, controls: Sequence[Result] = ()) -> pd.DataFrame:
+    """A row per score and head: how far it stands out, and what to make of it.
 
-    *specialist*: it stands out by more than the smallest difference that matters, on all texts alike; the share of
-    false ones among those called so is held at 5 % over all heads (Benjamini and Hochberg). *ordinary*: it certainly
-    stands out by less. *noise*: the texts disagree too much to tell. `agree` is the share of groups in which the head
-    stands out in the same direction.
+    `out` is its distance from the median head of its own layer, `out_of_model` from that of the model; of ratios, of
+    their logarithms. *specialist*: it stands out from its layer by more than the smallest difference that matters, on
+    all texts alike; the share of false ones among those called so is held at 5 % over all heads (Benjamini and
+    Hochberg). *ordinary*: it certainly stands out by less. *noise*: the texts disagree too much to tell. `agree` is the
+    share of groups in which the head stands out in the same direction. Where there are control runs, a column named
+    after each kind ("permuted") has the farthest that any of their heads stands out by this score.
     """
-    sums, at = result.blocks, result.tau(tau)
-    if sums.blocks < VERDICT_FROM:
+    from headscope.findings.controls import check_controls
+
+    beside = check_controls(result, controls)
+    kinds = {"permuted": beside.permuted, "untrained": beside.untrained, "rotated": beside.rotated}
+    return of_sums(result.blocks, tau, {kind: [each.blocks for each in own] for kind, own in kinds.items() if own})
+
+
+def of_sums(sums: BlockSums, tau: float | None, controls: Mapping[str, Sequence[BlockSums]]) -> pd.DataFrame:
+    """The same from sums of blocks."""
+    resample = Resampling(sums.windows)
+    if not resample.enough_blocks:
         raise HeadscopeError(
-            f"there are {sums.blocks} blocks of texts, too few to tell heads from noise",
+            f"there is {number_of_blocks(sums.blocks)} of texts, too few to tell heads from noise",
             f"analyse more texts, or use smaller shards: it takes {VERDICT_FROM}",
         )
     layer, head = np.meshgrid(sums.layers, np.arange(sums.heads), indexing="ij")
-    resample, frames = Resampling(sums.windows), []
-    for name in scores_of(sums):
-        score_sums = head_sums(sums, name, at)
-        quantity = QUANTITIES[name]
-        value = quantity.formula(*(each.sum(0) for each in score_sums)).reshape(-1)
-        distance = resample.jackknife(partial(_distance, quantity), *score_sums)
-        out, error = distance.value, distance.error
-        agree = _agreement(quantity, score_sums, sums.groups, out)
-        if quantity.matched is not None:
-            expected = derived.matched_counts(*quantity.matched(*(each.sum(0) for each in score_sums)))[1].reshape(-1)
-            error = np.where(expected < EXPECTED, np.inf, error)
-        p = _p_values(np.abs(out), error, quantity.smallest, sums.blocks)
-        frames.append(
-            pd.DataFrame(
-                {
-                    "score": name,
-                    "layer": layer.reshape(-1),
-                    "head": head.reshape(-1),
-                    "value": value,
-                    "out": out,
-                    "error": error,
-                    "p": adjusted(p),
-                    "what": _labels(out, error, adjusted(p), quantity.smallest, sums.blocks),
-                    "agree": agree,
-                }
-            )
-        )
+    numbers, frames = Numbers(sums, resample, tau), []
+    for score in scores_of(sums, tau):
+        drawn = numbers.heads(score)
+        standing = drawn.then(lambda values, score=score: _out(score, values))  # type: ignore[misc]
+        out, error = standing.value, resample.widening * deviation(standing.draws)
+        error = np.where(np.isfinite(standing.draws).mean(0) < 1 - RATE, np.inf, error)
+        p = adjusted(_p_values(np.abs(out), error, score.smallest, sums.blocks).reshape(-1)).reshape(out.shape)
+        columns = {
+            "layer": layer,
+            "head": head,
+            "value": drawn.value,
+            "out": out,
+            "out_of_model": _compared(score, drawn.value) - _middle(score, drawn.value),
+            "error": error,
+            "p": p,
+            "what": _labels(out, error, p, score.smallest, sums.blocks),
+            "agree": _agreement(score, View(sums, tau), out),
+        }
+        frame = pd.DataFrame({"score": score.name} | {name: values.reshape(-1) for name, values in columns.items()})
+        for kind, runs in controls.items():
+            farthest = [np.abs(_out(score, score.of_heads(View(run, tau)))) for run in runs if not score.lacking(View(run))]
+            known = [float(each[np.isfinite(each)].max(initial=0)) for each in farthest]
+            frame[kind] = max(known, default=np.nan)
+        frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
 
@@ -92,19 +102,21 @@ def adjusted(p: Array) -> Array:
     return adjusted_p
 
 
-def _distance(quantity: Quantity, *sums: Array) -> Array:
-    """Each head's distance from the median head, of sums with any number of lines: (lines, …) to (lines, heads)."""
-    if quantity.matched is not None:
-        above, below = derived.matched_counts(*quantity.matched(*sums))
-        values = np.log((above + 0.5) / (below + 0.5))  # a half: a head without a single such pair has no logarithm
-    else:
-        values = quantity.formula(*sums)
-        values = np.log(np.maximum(values, LEAST)) if quantity.logarithmic else values
-    values = values.reshape(len(values), -1)
-    known = np.isfinite(values)
-    if not known.any():
-        return np.full_like(values, np.nan)
-    return values - np.nanmedian(np.where(known.any(1, keepdims=True), values, 0), axis=1, keepdims=True)
+def _compared(score: Quantity, values: Array) -> Array:
+    """Numbers as heads are compared by them: ratios by their logarithm."""
+    return np.log(np.maximum(values, LEAST)) if score.logarithmic else values
+
+
+def _out(score: Quantity, values: Array) -> Array:
+    """Each head's distance from the median head of its layer, (…, L, H); none where it is the only one."""
+    compared = _compared(score, values)
+    alone = np.isfinite(compared).sum(-1, keepdims=True) < 2
+    return np.where(alone, np.nan, compared - heads_first.median(compared)[..., None])
+
+
+def _middle(score: Quantity, values: Array) -> Array:
+    """The median head of the model."""
+    return heads_first.median(heads_first.together(_compared(score, values)))
 
 
 def _p_values(size: Array, error: Array, least: float, blocks: int) -> Array:
@@ -124,10 +136,11 @@ def _labels(out: Array, error: Array, p: Array, least: float, blocks: int) -> Ar
     return labels
 
 
-def _agreement(quantity: Quantity, sums: list[Array], groups: tuple[str, ...], out: Array) -> Array:
-    names = list(dict.fromkeys(groups))
+def _agreement(score: Quantity, view: View, out: Array) -> Array:
+    names = list(dict.fromkeys(view.sums.groups))
     if len(names) < 2:
         return np.full_like(out, np.nan)
-    members = [np.array([group == one for group in groups]) for one in names]
-    each = np.stack([_distance(quantity, *(s[own].sum(0)[None] for s in sums))[0] for own in members])
+    members = [np.array([group == one for group in view.sums.groups]) for one in names]
+    sums = score.sums(view)
+    each = np.stack([_out(score, score.formula(*(one[own].sum(0) for one in sums))) for own in members])
     return np.asarray((np.sign(each) == np.sign(out)).mean(0))

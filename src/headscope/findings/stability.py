@@ -11,55 +11,45 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
 from headscope.findings.resampling import of_weighted_sums
-from headscope.measures.block_sums import BlockSums, View
-from headscope.measures.derived import Array, ratio
-from headscope.measures.quantities import QUANTITIES, shown_in
+from headscope.measures.block_sums import BlockSums
+from headscope.measures.derived import Array
+from headscope.measures.quantities import shown_in
+from headscope.measures.quantity import Quantity
+from headscope.measures.view import View
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
 SPLITS = 60
 MOST_GROUPS = 8  # compared two by two
-AT_ONCE = 8  # subsets whose sums are kept in memory at a time
 FEW_VALUES = 3  # heads that two sets must share before their order says anything
 
 
-def scores_of(sums: BlockSums) -> list[str]:
+def scores_of(sums: BlockSums, tau: float | None = None) -> list[Quantity]:
     """The scores of heads that a result can give."""
-    return [quantity.name for quantity in shown_in("heads", sums.stored)]
-
-
-def head_sums(sums: BlockSums, name: str, tau: float) -> list[Array]:
-    """What a score of heads is made of, with the blocks first."""
-    view = View(sums, "head", tau)
-    return [np.asarray(each, dtype=np.float64) for each in QUANTITIES[name].sums(view)]
+    return [each for each in shown_in("heads", sums.stored) if not each.lacking(View(sums, tau))]
 
 
 def stability(result: Result, *, tau: float | None = None, splits: int = SPLITS, seed: int = 0) -> pd.DataFrame:
     """Agreement of two disjoint random halves of so many texts, for each score of heads and size of the halves.
 
     A row holds the score, the texts in each half, the median rank correlation over heads (Spearman's) and the middle
-    95 % of it over random splits. "focal_token" gives the share of heads whose most frequent focal token is the same
-    in both halves instead.
+    95 % of it over random splits.
     """
-    sums, at = result.blocks, result.tau(tau)
+    sums = result.blocks
     if sums.blocks < 2:
         raise HeadscopeError("the texts are in one block and cannot be split", "analyse more texts, or smaller shards")
-    pairs_of_subsets = {size: _splits(sums.blocks, size, splits, seed) for size in _sizes(sums.blocks)}
+    halves_by_size = {size: _splits(sums.blocks, size, splits, seed) for size in _sizes(sums.blocks)}
     rows: list[dict[str, Any]] = []
-    for name in scores_of(sums):
-        score_sums = head_sums(sums, name, at)
-        for size, subsets in pairs_of_subsets.items():
-            halves = [_score(name, score_sums, subset).reshape(len(subset), -1) for subset in subsets]
-            agreement = np.array([rank_correlation(a, b) for a, b in zip(*halves, strict=True)])
-            rows.append(_row(name, size, sums, agreement))
-    best = focal_of_subsets(result, [subset for subsets in pairs_of_subsets.values() for subset in subsets])
-    for place, size in enumerate(pairs_of_subsets):
-        rows.append(_row("focal_token", size, sums, same_token(*best[2 * place : 2 * place + 2])))
+    for score in scores_of(sums, tau):
+        score_sums = score.sums(View(sums, tau))
+        for size, halves in halves_by_size.items():
+            one, other = (_values(score, score_sums, sums, weights) for weights in halves)
+            agreement = np.array([rank_correlation(a, b) for a, b in zip(one, other, strict=True)])
+            rows.append(_row(score.name, size, sums, agreement))
     return pd.DataFrame(rows)
 
 
@@ -69,31 +59,24 @@ def by_groups(result: Result, *, tau: float | None = None, draws: int = SPLITS, 
     The interval is that of a bootstrap over the blocks of each group; noise in both lowers agreement, so that its
     middle may lie below the agreement of the groups as they are.
     """
-    sums, at = result.blocks, result.tau(tau)
+    sums = result.blocks
     texts = dict.fromkeys(sums.groups, 0.0)
-    for name, number in zip(sums.groups, sums.stored["texts"], strict=True):
+    for name, number in zip(sums.groups, sums.texts, strict=True):
         texts[name] += number
     names = sorted(texts, key=lambda name: -texts[name])[:MOST_GROUPS]
-    if len(names) < 2:
-        return pd.DataFrame(columns=["score", "group", "other", "agreement", "low", "high"])
-    weights = {name: _group_draws(sums, name, draws, seed) for name in names}
     rows: list[dict[str, Any]] = []
-
-    def add(score: str, a: str, b: str, agreement: Array) -> None:
-        known = agreement[1:][np.isfinite(agreement[1:])]
-        low, high = np.quantile(known, [0.025, 0.975]) if known.size else (np.nan, np.nan)
-        rows.append({"score": score, "group": a, "other": b, "agreement": agreement[0], "low": low, "high": high})
-
-    for score in scores_of(sums):
-        score_sums = head_sums(sums, score, at)
-        values = {name: _score(score, score_sums, own).reshape(len(own), -1) for name, own in weights.items()}
+    weights = {name: _group_draws(sums, name, draws, seed) for name in names}
+    for score in scores_of(sums, tau) if len(names) > 1 else []:
+        score_sums = score.sums(View(sums, tau))
+        values = {name: _values(score, score_sums, sums, own) for name, own in weights.items()}
         for a, b in combinations(names, 2):
-            pairs = zip(values[a], values[b], strict=True)
-            add(score, a, b, np.array([rank_correlation(x, y) for x, y in pairs]))
-    best = dict(zip(names, focal_of_subsets(result, list(weights.values())), strict=True))
-    for a, b in combinations(names, 2):
-        add("focal_token", a, b, same_token(best[a], best[b]))
-    return pd.DataFrame(rows)
+            agreement = np.array([rank_correlation(x, y) for x, y in zip(values[a], values[b], strict=True)])
+            known = agreement[1:][np.isfinite(agreement[1:])]
+            low, high = np.quantile(known, [0.025, 0.975]) if known.size else (np.nan, np.nan)
+            rows.append(
+                {"score": score.name, "group": a, "other": b, "agreement": agreement[0], "low": low, "high": high}
+            )
+    return pd.DataFrame(rows, columns=["score", "group", "other", "agreement", "low", "high"])
 
 
 def rank_correlation(one: Array, other: Array) -> float:
@@ -113,25 +96,10 @@ def rank_correlation(one: Array, other: Array) -> float:
     return round(float(np.corrcoef(a, b)[0, 1]), 12)
 
 
-def focal_of_subsets(result: Result, subsets: list[Array]) -> list[NDArray[np.int64]]:
-    """Each head's most frequent focal token, at the run's τ, in subsets of the blocks given as weights.
-
-    (number, S) weights each to (number, heads) places among the result's tokens; -1 where there is none.
-    """
-    shards, blocks = result.shards, result.blocks.shards_of
-    tokens_by_layer: list[list[NDArray[np.int64]]] = [[] for _ in subsets]
-    for k in range(shards.sizes["layer"]):
-        tokens = shards["focal_tokens"].isel(layer=k)
-        counts = np.stack([tokens.isel(shard=list(block)).values.sum(0, dtype=np.float32) for block in blocks])
-        for place, weights in enumerate(subsets):
-            tokens_by_layer[place].append(of_weighted_sums(_most, weights.astype(np.float32), [counts], AT_ONCE))
-    return [np.concatenate(parts, axis=1) for parts in tokens_by_layer]
-
-
-def same_token(one: NDArray[np.int64], other: NDArray[np.int64]) -> Array:
-    """The share of heads with the same token, line by line, of those that have one in both."""
-    known = (one >= 0) & (other >= 0)
-    return ratio(((one == other) & known).sum(-1), known.sum(-1))
+def _values(score: Quantity, score_sums: tuple[Array, ...], sums: BlockSums, weights: Array) -> Array:
+    """The scores of all heads in subsets of the blocks, given as weights: (number, S) to (number, heads)."""
+    values = of_weighted_sums(score.formula, weights, score_sums)
+    return score.heads_of(values, list(range(len(sums.layers))), sums)
 
 
 def _sizes(blocks: int) -> list[int]:
@@ -151,18 +119,6 @@ def _splits(blocks: int, size: int, number: int, seed: int) -> tuple[Array, Arra
     return halves[0], halves[1]
 
 
-def _score(name: str, sums: list[Array], weights: Array) -> Array:
-    # A few at a time: they stay where the processor has them at hand.
-    return of_weighted_sums(QUANTITIES[name].formula, weights, sums, AT_ONCE)
-
-
-def _most(total: NDArray[Any]) -> NDArray[np.int64]:
-    """The most frequent token of each head: (…, heads, tokens) to (…, heads)."""
-    if not total.shape[-1]:
-        return np.full(total.shape[:-1], -1)
-    return np.where(total.any(-1), total.argmax(-1), -1)
-
-
 def _group_draws(sums: BlockSums, name: str, draws: int, seed: int) -> Array:
     """The blocks of a group as they are, and so many bootstrap draws of them: (1 + draws, S) weights."""
     own = np.array([group == name for group in sums.groups])
@@ -176,5 +132,5 @@ def _group_draws(sums: BlockSums, name: str, draws: int, seed: int) -> Array:
 def _row(name: str, size: int, sums: BlockSums, agreement: Array) -> dict[str, Any]:
     known = agreement[np.isfinite(agreement)]
     low, middle, high = (*np.quantile(known, [0.025, 0.5, 0.975]),) if known.size else (np.nan,) * 3
-    texts = round(float(sums.stored["texts"].mean()) * size)
+    texts = round(float(sums.texts.mean()) * size)
     return {"score": name, "texts": texts, "agreement": middle, "low": low, "high": high}

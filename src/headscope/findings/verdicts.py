@@ -1,4 +1,4 @@
-"""Findings: every claim of the paper compared with a result, with an interval and an honest verdict."""
+"""Findings: every claim of the paper held against a result, with intervals, controls and an honest verdict."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headscope.findings.claims import CLAIMS, CannotTell, Claim
-from headscope.findings.floor import Floor, check_floors, floor_of
-from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling
+from headscope.findings.checks import CANNOT_TELL, FAILS, NOT_RUN, PASSES, Check, ControlRun, RunNumber, check, together
+from headscope.findings.claims import CLAIMS, PERMUTED, ROTATED, UNTRAINED, Claim
+from headscope.findings.numbers import Numbers
+from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling, number_of_blocks
 from headscope.findings.sentences import in_words
 from headscope.findings.trouble import signs_of_trouble
-from headscope.measures.block_sums import BlockSums
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from headscope.result.result import Result
 
-HOLDS, FAILS, OPEN, NONE = "holds", "does not hold", "open", "no verdict"
+HOLDS, QUALIFIED, DOES_NOT_HOLD, OPEN, NONE = "holds", "qualified", "does not hold", "open", "no verdict"
+VERDICTS = (HOLDS, QUALIFIED, DOES_NOT_HOLD, OPEN, NONE)
+PAPER = {"reading": "dot", "scale": "max", "tau": 0.5}  # how the paper reads S
+MARKS = {PASSES: "✓", FAILS: "✗", CANNOT_TELL: "?", NOT_RUN: "–"}
 
 
 @dataclass(frozen=True)
@@ -31,37 +34,67 @@ class Finding:
     says: str  # the paper
     statistic: str
     verdict: str
-    value: float  # NaN where `reason` says why there is none
-    low: float
-    high: float
-    none: float  # the statistic where there is no effect
-    bound: float  # the smallest effect that matters
-    detectable: float  # an effect of this size would be found in 80 % of such corpora
-    can_tell: bool  # whether that is at most twice the smallest effect that matters
+    statistics: tuple[Check, ...]  # all of which must pass; one, but for claim 2
+    controls: tuple[Check, ...]
+    runs: tuple[RunNumber, ...]  # what control runs give for the statistics
+    layers_beyond: tuple[int, ...]  # layers whose whole interval lies beyond the bound
+    layers_short: tuple[int, ...]  # … short of it
     digits: int
-    reason: str = ""  # why there is no verdict
+    thresholds: str
+    reason: str = ""  # why there is no verdict, or why it is open
     sentence: str = ""
     texts: float | None = None  # share of texts that show the effect on their own, where rows per text were kept
-    floor: Floor | None = None
+
+    @property
+    def value(self) -> float:
+        """The (first) statistic; NaN where `reason` says why there is none."""
+        return self.statistics[0].value
+
+    @property
+    def low(self) -> float:
+        """The lower end of its interval."""
+        return self.statistics[0].low
+
+    @property
+    def high(self) -> float:
+        """The upper end of its interval."""
+        return self.statistics[0].high
+
+    @property
+    def none(self) -> float:
+        """The statistic where there is no effect."""
+        return self.statistics[0].none
+
+    @property
+    def bound(self) -> float:
+        """The smallest effect that matters."""
+        return self.statistics[0].bound
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether an effect twice the smallest that matters would be seen, in the statistics and all controls."""
+        own = [each for each in (*self.statistics, *self.controls) if not each.run]
+        return self.verdict != NONE and all(each.detectable <= 2 * each.bound - each.none for each in own)
+
+    def state(self, name: str) -> str:
+        """What became of a control, or of all whose name begins so: "cosine", "permuted", …; "" where it has none."""
+        own = [each.state for each in self.controls if each.name.split()[0] == name or each.name == name]
+        return together(own) if own else ""
 
     def interval(self) -> str:
-        """The number with its interval, as one string."""
-        if math.isnan(self.value):
-            return "–"
-        shown = f"{self.value:.{self.digits}f}"
-        return shown if math.isnan(self.low) else f"{shown} [{self.low:.{self.digits}f}, {self.high:.{self.digits}f}]"
+        """The number with its interval, as one string; of claim 2, both."""
+        return "; ".join(each.interval(self.digits) for each in self.statistics)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: numbers that are not there become None."""
+        first = {name: getattr(self, name) for name in ("value", "low", "high", "none", "bound", "can_tell")}
+        told: dict[str, Any] = plain(asdict(self) | first)
+        return told
 
 
 @dataclass(frozen=True)
 class Findings(Sequence[Finding]):
-    """All findings of one result, in the order of the claims, with warnings about signs of trouble.
-
-    >>> import headscope
-    >>> texts = [p["text"] for p in headscope.passages()[:8]]
-    >>> findings = headscope.analyze(None, texts, progress=False).findings()
-    >>> findings["1b"].verdict
-    'holds'
-    """
+    """All findings of one result, in the order of the claims, with warnings about signs of trouble."""
 
     model: str
     stack: str
@@ -72,6 +105,8 @@ class Findings(Sequence[Finding]):
     theta: float
     items: tuple[Finding, ...] = field(repr=False)
     warnings: tuple[str, ...] = ()
+    unread: str = ""  # why there are no verdicts, where S was not read as the paper reads it
+    over_windows: bool = False  # matched counts were pooled over windows: τ is not the run's own
     about: dict[str, Any] = field(default_factory=dict, repr=False)  # settings, model and texts of the run
 
     def __getitem__(self, key: Any) -> Any:
@@ -90,115 +125,165 @@ class Findings(Sequence[Finding]):
 
     def __repr__(self) -> str:
         head = f"{self.model}, {self.stack}, {self.windows:,} windows, τ = {self.tau:g}"
-        rows = [f"{f.key:<3}{f.claim:<46}{f.interval():<24}{f.verdict}" for f in self.items]
+        rows = [f"{f.key:<3}{f.claim:<46}{f.interval():<44}{f.verdict}" for f in self.items]
         return "\n".join([head, *rows])
 
+    @property
+    def control_names(self) -> list[str]:
+        """The kinds of controls, in the order of the claims: "weighted", "over", "dot", "cosine", …."""
+        return list(dict.fromkeys(each.name.split()[0] for f in self.items for each in f.controls))
+
     def table(self) -> pd.DataFrame:
-        """A row per claim."""
+        """A row per claim, with a column for each kind of control: passes, fails, cannot tell, not run, or empty."""
         import pandas as pd
 
-        columns = "key claim says statistic value low high none bound verdict texts sentence".split()
-        frame = pd.DataFrame([{name: getattr(f, name) for name in columns} for f in self.items])
-        if any(f.floor for f in self.items):
-            frame["floor"] = [f.floor.mean if f.floor else math.nan for f in self.items]
-            frame["learned"] = [f.floor.learned if f.floor else None for f in self.items]
-        return frame
+        rows = []
+        for f in self.items:
+            first = f.statistics[0]
+            row: dict[str, Any] = {
+                "key": f.key, "claim": f.claim, "statistic": f.statistic, "value": f.value, "low": f.low,
+                "high": f.high, "none": f.none, "bound": f.bound, "heads_beyond": first.beyond, "pooled": first.pooled,
+                "verdict": f.verdict,
+            }  # fmt: skip
+            row |= {name: f.state(name) for name in self.control_names}
+            rows.append(row | {"texts": f.texts, "sentence": f.sentence})
+        return pd.DataFrame(rows)
+
+    def checks(self) -> pd.DataFrame:
+        """A row for each statistic and control of each claim."""
+        import pandas as pd
+
+        return pd.DataFrame([{"key": f.key} | asdict(each) for f in self.items for each in (*f.statistics, *f.controls)])
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: numbers that are not there become None."""
-        fields = asdict(self)
-        fields["findings"] = fields.pop("items")
-        without_nan: dict[str, Any] = plain(fields)
-        return without_nan
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "items"}
+        told: dict[str, Any] = plain(fields)
+        return told | {"findings": [finding.as_dict() for finding in self.items]}
 
 
 def findings(
-    result: Result, *, tau: float | None = None, floors: Sequence[Result] = (), draws: int = DRAWS, seed: int = 0
+    result: Result, *, tau: float | None = None, controls: Sequence[Result] = (), draws: int = DRAWS, seed: int = 0
 ) -> Findings:
-    """Compare every claim with a result."""
+    """Hold every claim against a result; `controls` are results of control runs."""
+    from headscope.findings.controls import check_controls
     from headscope.findings.single_texts import shares_of_texts
 
-    check_floors(result, floors)
+    beside = check_controls(result, controls)
     sums, at = result.blocks, result.tau(tau)
-    resample = Resampling(sums.windows, draws=draws, seed=seed)
+    numbers = Numbers(sums, Resampling(sums.windows, draws=draws, seed=seed), at)
+    kinds = ((PERMUTED, beside.permuted), (ROTATED, beside.rotated), (UNTRAINED, beside.untrained))
+    runs = [
+        ControlRun.of(kind, each.model["name"], each.blocks, at, draws, seed) for kind, own in kinds for each in own
+    ]
+    unread = why_unread(sums.readings[0], str(result.settings["scale"]), at)
     shares = shares_of_texts(result, at)
     items = []
     for claim in CLAIMS:
-        finding = judge(claim, sums, resample, at)
-        floor = (
-            floor_of(claim, sums, finding.low, finding.high, [each.blocks for each in floors], at) if floors else None
-        )
-        share = shares.get(claim.key)
-        sentence = in_words(claim, finding, sums, at, share, floor)
-        items.append(replace(finding, sentence=sentence, texts=share, floor=floor))
+        finding = replace(judge(claim, numbers, runs, unread), texts=shares.get(claim.key))
+        items.append(replace(finding, sentence=in_words(claim, finding, numbers)))
     return Findings(
         model=result.model["name"],
         stack=result.name,
-        windows=int(result.dataset["texts"]),
+        windows=int(sums.texts.sum()),
         blocks=sums.blocks,
-        interval=f"95 %, {resample.how}",
+        interval=f"95 %, {numbers.resample.how}",
         tau=at,
-        theta=float(result.settings["theta"]),
+        theta=sums.theta,
         items=tuple(items),
         warnings=tuple(signs_of_trouble(sums, at)),
+        unread=unread,
+        over_windows=numbers.view().over_windows,
         about={
             "headscope": result.attrs.get("headscope"),
             "settings": result.settings,
             "model": result.model,
             "texts": result.texts,
-            "floors": [floor.model["name"] for floor in floors],
+            "controls": beside.names,
         },
     )
 
 
-def judge(claim: Claim, sums: BlockSums, resample: Resampling, tau: float, theta: float | None = None) -> Finding:
-    """Measure one claim and say whether it holds."""
-    nan, reason = math.nan, ""
-    value = low = high = error = nan
-    try:
-        if claim.of_pairs and not sums.windows.sum():
-            raise CannotTell("no window has two tokens to compare")
-        estimate = claim.measure(sums, resample, tau, theta)
-        value, low, high, error = (
-            float(each) for each in (estimate.value, estimate.low, estimate.high, estimate.error)
+def why_unread(reading: str, scale: str, tau: float) -> str:
+    """Why there are no verdicts where S was not read as the paper reads it; empty where it was.
+
+    >>> why_unread("dot", "max", 0.5), why_unread("cosine", "max", 0.5)
+    ('', 'verdicts are on S as the paper reads it (dot, max, τ = 0.5), and here the main reading is cosine')
+    """
+    other = [
+        what
+        for differs, what in (
+            (reading != PAPER["reading"], f"the main reading is {reading}"),
+            (scale != PAPER["scale"], f"levels go by {scale}"),
+            (tau != PAPER["tau"], f"τ is {tau:g}"),
         )
-    except CannotTell as why:
-        reason = str(why)
-    if not reason and not resample.enough_blocks:
-        number = "one block" if sums.blocks == 1 else f"{sums.blocks} blocks"
-        reason = f"{number} of texts; a verdict takes {VERDICT_FROM}"
-    elif not reason and math.isnan(low):
-        resampled = len(resample.weights) > 0
-        reason = "too many resamples of the texts have nothing to compare" if resampled else "no interval was asked for"
-    # Ratios vary in proportion to their size, and the effect in question may be far smaller than the one at hand.
-    proportional = claim.none == 1.0 and value > 0
-    reach = resample.errors_to_detect * error
-    detectable = claim.bound * math.exp(min(reach / value, 50)) if proportional else claim.bound + reach
+        if differs
+    ]
+    paper = f"verdicts are on S as the paper reads it ({PAPER['reading']}, {PAPER['scale']}, τ = {PAPER['tau']})"
+    return f"{paper}, and here {' and '.join(other)}" if other else ""
+
+
+def judge(claim: Claim, numbers: Numbers, runs: Sequence[ControlRun] = (), unread: str = "") -> Finding:
+    """Measure one claim and its controls, and say whether it holds."""
+    statistics = tuple(check(each, numbers) for each in claim.statistics)
+    controls = tuple(check(each, numbers, runs) for each in claim.controls)
+    verdict, reason = decided(statistics, controls)
+    resample = numbers.resample
+    if not resample.enough_blocks:
+        verdict = NONE
+        reason = f"{number_of_blocks(resample.blocks)} of texts; a verdict takes {VERDICT_FROM}"
+    elif not resample.asked:
+        verdict, reason = NONE, "no interval was asked for"
+    elif unread:
+        verdict, reason = NONE, unread
+    beyond, short = layers_on_both_sides(claim, numbers, statistics)
     return Finding(
         key=claim.key,
         claim=claim.paper,
         says=claim.says,
         statistic=claim.statistic,
-        verdict=NONE if reason else verdict(low, high, claim.bound),
-        value=value,
-        low=low,
-        high=high,
-        none=claim.none,
-        bound=claim.bound,
-        detectable=detectable,
-        can_tell=not reason and detectable <= claim.twice,
+        verdict=verdict,
+        statistics=statistics,
+        controls=controls,
+        runs=tuple(
+            run.number(test) for run in runs if run.kind in claim.spoken_to for test in claim.statistics
+        ),
+        layers_beyond=beyond,
+        layers_short=short,
         digits=claim.digits,
+        thresholds=claim.thresholds,
         reason=reason,
     )
 
 
-def verdict(low: float, high: float, bound: float) -> str:
-    """Whether a whole interval lies beyond the smallest effect that matters, short of it, or neither.
+def decided(statistics: Sequence[Check], controls: Sequence[Check]) -> tuple[str, str]:
+    """The verdict, and where it is open, why."""
+    state = together(each.state for each in statistics)
+    if state == FAILS:
+        return DOES_NOT_HOLD, ""
+    if state != PASSES:
+        return OPEN, next(each.why for each in statistics if each.state == state)
+    if any(each.state == FAILS for each in controls):
+        return QUALIFIED, ""
+    unclear = [each for each in controls if each.state != PASSES]
+    if unclear:
+        return OPEN, "; ".join(dict.fromkeys(f"{each.label}: {each.why}" for each in unclear))
+    return HOLDS, ""
 
-    >>> verdict(1.2, 1.4, 1.1), verdict(0.9, 1.05, 1.1), verdict(1.0, 1.2, 1.1)
-    ('holds', 'does not hold', 'open')
-    """
-    return HOLDS if low > bound else FAILS if high < bound else OPEN
+
+def layers_on_both_sides(
+    claim: Claim, numbers: Numbers, statistics: Sequence[Check]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The layers, of those that the statistic is made of, whose intervals lie wholly beyond the bound and short of it."""
+    test = claim.statistics[0]
+    if math.isnan(statistics[0].low):
+        return (), ()
+    estimate, sums = numbers.layers(test.number), numbers.sums
+    if estimate is None:
+        return (), ()
+    places = sums.third(test.number.where) if test.number.where in ("early", "middle", "final") else range(len(sums.layers))  # type: ignore[arg-type]  # fmt: skip
+    beyond = tuple(sums.layers[k] for k in places if estimate.low[k] > test.bound)
+    return beyond, tuple(sums.layers[k] for k in places if estimate.high[k] < test.bound)
 
 
 def plain(value: Any) -> Any:

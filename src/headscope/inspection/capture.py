@@ -1,20 +1,23 @@
-"""One window through a model: outputs and attention of the chosen stack, in preallocated arrays."""
+"""One window through a model: outputs, values and attention of the chosen stack, in preallocated arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from headscope.errors import HeadscopeError
 from headscope.measures.attention import even_received
-from headscope.models.reading import Reader
+from headscope.measures.variables import Array
+from headscope.models.reading import Listener, Reader
 from headscope.tap import LayerHeads
-from headscope.windows import Window, window, window_from_ids
+from headscope.windows import Window, WindowBatch, window, window_from_ids
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -28,23 +31,60 @@ class Captured:
 
     stack: str
     layers: list[int]
-    queries: Window
-    keys: Window  # the encoder's window in cross-attention, else the same as `queries`
+    depth: int  # layers of the stack, kept or not
+    batch: WindowBatch  # of this one window
     outputs: NDArray[np.float32]  # (L, H, Tq, d)
+    values: list[NDArray[np.float32] | None]  # (L): value vectors, (Hkv, Tk, d); None where a model cannot give them
     given: NDArray[np.float64]  # (L, H, Tk): the attention that each key receives from all queries
     even: NDArray[np.float64]  # (L, Tk): what each key would receive if everybody read evenly
     weights: NDArray[np.float32] | None  # (L, H, Tq, Tk); None where maps are computed again when needed
-    from_maps: NDArray[np.float64] | None  # (L, H): what `on_maps` of `capture` returned as the maps went by
-    rerun: Callable[[int], NDArray[np.float32]]  # a layer's maps, (H, Tq, Tk), by running the model once more
+    readable: list[Tensor | None]  # (L): which keys each query may read, (Tq, Tk), None for all; kept with the maps
+    again: Callable[[Listener, list[int]], None]  # hands over some layers, by running the model once more
+    passed: dict[str, dict[int, dict[str, Array]]] = field(default_factory=dict)  # sums by reading and layer, where
+    # maps were not kept: see `sums.py`
+
+    @property
+    def queries(self) -> Window:
+        """The tokens that read."""
+        return self.batch.of_stack(self.stack)[0][0]
+
+    @property
+    def keys(self) -> Window:
+        """The tokens that are read: the encoder's window in cross-attention, else the same as `queries`."""
+        return self.batch.of_stack(self.stack)[1][0]
 
     @property
     def heads(self) -> int:
         """How many query heads each layer has."""
         return int(self.outputs.shape[1])
 
+    @property
+    def size(self) -> int:
+        """Bytes of what is kept."""
+        sums = [array for layers in self.passed.values() for each in layers.values() for array in each.values()]
+        arrays = (self.outputs, *self.values, self.given, self.even, self.weights, *sums)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def layer(self, k: int) -> LayerHeads:
+        """What the k-th kept layer's heads read and wrote, as the tap handed it over; maps must have been kept."""
+        assert self.weights is not None
+        own = self.values[k]
+        values = None if own is None else torch.from_numpy(own)[None]
+        outputs, weights = (torch.from_numpy(array[k])[None] for array in (self.outputs, self.weights))
+        return LayerHeads(self.stack, self.layers[k], "", outputs, weights, values, self.readable[k])
+
     def maps(self, k: int) -> NDArray[np.float32]:
         """The attention maps of the k-th kept layer: (H, Tq, Tk)."""
-        return self.rerun(self.layers[k]) if self.weights is None else self.weights[k]
+        if self.weights is not None:
+            return self.weights[k]
+        made: list[NDArray[np.float32]] = []
+
+        def copy(heads: LayerHeads) -> None:
+            assert heads.weights is not None
+            made.append(heads.weights[0].float().cpu().numpy().copy())
+
+        self.again(copy, [self.layers[k]])
+        return made[0]
 
 
 def prepare(
@@ -99,67 +139,79 @@ def capture(
     *,
     layers: Collection[int] | None = None,
     maps: bool = True,
-    on_maps: Callable[[Window, NDArray[np.float32], NDArray[np.float32]], NDArray[np.float64]] | None = None,
+    in_passing: Callable[[WindowBatch, LayerHeads], None] | None = None,
 ) -> Captured:
-    """Run the window and keep outputs and attention of one stack's layers.
+    """Run the window and keep outputs, values and attention of one stack's layers.
 
-    Without `maps` only what each key received is kept of the attention, which grows with T, not with T². `on_maps` is
-    called with the window, each layer's outputs and its maps as they go by; what it returns, a number per head, is
-    kept as `from_maps`.
+    Without `maps` only what each key received is kept of the attention, which grows with T, not with T². `in_passing`
+    sees each kept layer while the model runs.
     """
     shape = model.stacks[stack]
-    if layers is not None and (
-        not isinstance(layers, Collection) or not all(isinstance(layer, (int, np.integer)) for layer in layers)
-    ):
-        raise HeadscopeError(f"layers={layers!r}", "give a list of layers, for example layers=[0, 11]")
-    kept = list(range(shape.layers)) if layers is None else sorted(set(layers))
-    if not kept or not set(kept) <= set(range(shape.layers)):
-        raise HeadscopeError(f"layers={sorted(set(kept))}", f"name layers from 0 to {shape.layers - 1}")
+    kept = _kept(layers, shape.layers)
     size = len(read)
-    reader = Reader(model)
-    batch = reader.batch([read])
-    queries, keys = (windows[0] for windows in batch.of_stack(stack))
+    batch = Reader(model).batch([read])
     _check_memory(len(kept) if maps else 1, shape.heads, size)
     outputs = np.empty((len(kept), shape.heads, size, shape.width), dtype=np.float32)
     weights = np.empty((len(kept), shape.heads, size, size), dtype=np.float32) if maps else None
     given, even = np.empty((len(kept), shape.heads, size)), np.empty((len(kept), size))
-    from_maps = None if on_maps is None else np.empty((len(kept), shape.heads))
-    filled: set[int] = set()
+    values: list[NDArray[np.float32] | None] = [None] * len(kept)
+    readable: dict[int, Tensor | None] = {}
 
     def keep(heads: LayerHeads) -> None:
-        if heads.stack != stack or heads.layer not in kept:
-            return
         assert heads.weights is not None
         k = kept.index(heads.layer)
-        filled.add(k)
         outputs[k] = heads.outputs[0].float().cpu().numpy()
+        if heads.values is not None:
+            values[k] = heads.values[0].float().cpu().numpy().copy()
         read_by = heads.weights[0].float().cpu()  # (H, Tq, Tk)
         given[k] = read_by.double().sum(1).numpy()
         if weights is not None:
             weights[k] = read_by.numpy()
-        if from_maps is not None and on_maps is not None:
-            from_maps[k] = on_maps(queries, outputs[k], read_by.numpy())
-        readable = None if heads.readable is None else heads.readable.cpu()
-        while readable is not None and readable.ndim > 2:  # one window; heads share what may be read
-            readable = readable[0]
-        even[k] = even_received(readable, size, size).numpy()
+        own = None if heads.readable is None else heads.readable.cpu()
+        while own is not None and own.ndim > 2:  # one window; heads share what may be read
+            own = own[0]
+        even[k] = even_received(own, size, size).numpy()
+        known = next((each for each in readable.values() if _equal(each, own)), own)  # the same for most layers
+        readable[k] = known if maps else None
+        if in_passing is not None:
+            in_passing(batch, heads)
 
-    with reader:
-        reader.read(batch, keep)
-    if len(filled) < len(kept):
+    def run(listener: Listener, wanted: list[int]) -> None:
+        def chosen(heads: LayerHeads) -> None:
+            if heads.stack == stack and heads.layer in wanted:
+                listener(heads if shape.values else replace(heads, values=None))
+
+        with Reader(model) as reader:
+            reader.read(batch, chosen)
+
+    run(keep, kept)
+    if len(readable) < len(kept):
         raise HeadscopeError(
-            f"{model.name!r} showed {len(filled)} of {len(kept)} {stack} layers for this text",
+            f"{model.name!r} showed {len(readable)} of {len(kept)} {stack} layers for this text",
             "please report this: it is a defect of headscope",
         )
     if not np.isfinite(outputs).all() or not np.isfinite(given).all():
         raise HeadscopeError(f"{model.name!r} gives NaN or infinite outputs for this text", 'load it in "float32"')
+    may_read = [readable[k] for k in range(len(kept))]
+    return Captured(stack, kept, shape.layers, batch, outputs, values, given, even, weights, may_read, run)
 
-    def rerun(layer: int) -> NDArray[np.float32]:
-        maps_again = capture(model, stack, read, layers=[layer]).weights
-        assert maps_again is not None
-        return np.asarray(maps_again[0])
 
-    return Captured(stack, kept, queries, keys, outputs, given, even, weights, from_maps, rerun)
+def _kept(layers: Collection[int] | None, number: int) -> list[int]:
+    """The layers that were asked for, of so many."""
+    if layers is not None and (
+        not isinstance(layers, Collection) or not all(isinstance(layer, (int, np.integer)) for layer in layers)
+    ):
+        raise HeadscopeError(f"layers={layers!r}", "give a list of layers, for example layers=[0, 11]")
+    kept = list(range(number)) if layers is None else sorted(set(layers))
+    if not kept or not set(kept) <= set(range(number)):
+        raise HeadscopeError(f"layers={sorted(set(kept))}", f"name layers from 0 to {number - 1}")
+    return kept
+
+
+def _equal(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)
 
 
 def _check_memory(layers: int, heads: int, size: int) -> None:

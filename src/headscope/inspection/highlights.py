@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headscope.choices import FEW_PAIRS, first_high_bin
+from headscope.inspection.summary import heads_of_layer
 from headscope.measures.relations import BOTH, REPEATED, SAME_SENTENCE, UNRELATED
 
 if TYPE_CHECKING:
@@ -109,11 +110,11 @@ def _separators(layers: pd.DataFrame) -> str:
         return ""
     best, last = max(focus, key=focus.__getitem__), max(focus)
     if focus[best] < 1.1:
-        return "No layer reads the ends of sentences more than any other token."
-    rest = f", the last layer {times(focus[last])}" if best != last else ""
+        return "In no layer does a typical head read the ends of sentences more than any other token."
+    rest = f", one of the last layer {times(focus[last])}" if best != last else ""
     return (
-        f"Layer {best} reads the ends of sentences (full stops and the like) {times(focus[best])} as much as if it "
-        f"spread its attention evenly{rest}."
+        f"A typical head of layer {best} reads the ends of sentences (full stops and the like) {times(focus[best])} as "
+        f"much as if it spread its attention evenly{rest}."
     )
 
 
@@ -123,7 +124,8 @@ def _distance(layers: pd.DataFrame) -> str:
         return ""
     near, far = min(distance, key=distance.__getitem__), max(distance, key=distance.__getitem__)
     return (
-        f"Similar tokens lie closest together in layer {near} ({distance[near]:.0%} of the distance of any two) "
+        f"For a typical head similar tokens lie closest together in layer {near} ({distance[near]:.0%} of the distance "
+        f"of any two) "
         f"and farthest apart in layer {far} ({distance[far]:.0%})."
     )
 
@@ -163,20 +165,20 @@ def _common_token(heads: pd.DataFrame) -> str:
 
 
 def _different_focal(layers: pd.DataFrame) -> str:
-    if not layers.focal_expected.max() > 0:
+    """On average over layers: what chance gives is drawn at random, so that of one layer says little."""
+    unique, null = layers.focal_unique.mean(), layers.focal_null.mean()
+    if not null > 0:
         return ""
-    first, last = layers.iloc[0], layers.iloc[-1]
     return (
-        f"Counting different focal tokens (the one each head gathers round), the first layer has "
-        f"{first.focal_unique:.0f}, the last {last.focal_unique:.0f}; heads that each picked a token of the text at "
-        f"random would have about {last.focal_expected:.0f}."
+        f"The heads of a layer gather round {unique:.1f} different tokens on average; {null:.1f} if tokens that occur "
+        "equally often had exchanged their places."
     )
 
 
 def telling_head(inspection: Inspection, layer: int | None = None) -> tuple[int, int]:
     """The head of a layer, the last one unless named, that gathers most of its pairs round one token."""
-    heads = inspection.summary()
-    own = heads[heads.layer == (heads.layer.max() if layer is None else layer)]
+    layers = inspection.captured.layers
+    own = heads_of_layer(inspection, len(layers) - 1 if layer is None else layers.index(layer), 0.5)
     enough = own[own.high_pairs >= FEW_PAIRS]
     order = (enough if len(enough) else own).sort_values("focal_share", ascending=False, kind="stable")
     return int(order.layer.iloc[0]), int(order["head"].iloc[0])

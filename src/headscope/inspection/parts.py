@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import pandas as pd
@@ -9,6 +10,15 @@ from torch import Tensor
 
 from headscope.choices import FEW_PAIRS
 from headscope.windows import CATEGORIES, Window
+
+
+def labels_of_ids(window: Window, same: Tensor) -> list[str]:
+    """How each id that `same` numbers is written most often: "the" and "The" may be one token."""
+    written: dict[int, Counter[str]] = {}
+    for number, label in zip(same.tolist(), window.labels, strict=True):
+        if number >= 0:
+            written.setdefault(number, Counter())[label] += 1
+    return [written[number].most_common(1)[0][0] for number in range(len(written))]
 
 
 @dataclass(frozen=True, slots=True)

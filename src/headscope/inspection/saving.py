@@ -28,8 +28,14 @@ COLUMNS = {
 
 
 def inspection_dataset(inspection: Inspection) -> xr.Dataset:
-    """All arrays and tables of an inspection in one dataset; without the matrices where maps were not kept either."""
+    """All arrays and tables of an inspection in one dataset; without the matrices where maps were not kept either.
+
+    Matrices and levels are in the inspection's reading; outputs and values are there, so that every other can be made.
+    """
     arrays = [inspection.outputs, inspection.norms, inspection.given]
+    values = inspection.values
+    if values is not None:
+        arrays.append(values)
     if inspection.captured.weights is not None:
         arrays += [inspection.attention, inspection.similarity, inspection.levels]
     variables: dict[str, Any] = {str(array.name): array for array in arrays}
@@ -56,18 +62,24 @@ def _attributes(inspection: Inspection) -> dict[str, Any]:
     import torch
     import transformers
 
-    settings = {key: (int(value) if isinstance(value, bool) else value) for key, value in inspection.settings().items()}
+    settings = {name: _plain(value) for name, value in inspection.settings().items()}
     return {
         "title": "headscope inspection of one text",
         "model": inspection.model,
         "stack": inspection.stack,
         "shown": inspection.shown,
+        "reading": inspection.reading,
         **{f"option_{key}": value for key, value in settings.items()},
         "headscope": __version__,
         "torch": str(torch.__version__),
         "transformers": str(transformers.__version__),
         "source": "Halevi, Tzach, Gross, Rosner and Kanter, arXiv:2512.21956",
     }
+
+
+def _plain(value: Any) -> Any:
+    """A choice as an attribute: netCDF has neither truth values nor tuples."""
+    return ", ".join(value) if isinstance(value, tuple) else int(value) if isinstance(value, bool) else value
 
 
 def _storable(text: str) -> str:

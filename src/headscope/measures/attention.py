@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headscope.measures.similarity import root
+
 
 def may_read(readable: Tensor | None, batch: int, queries: int, keys: int, device: torch.device) -> Tensor:
     """Which tokens a token may read, for every window of a padded batch: (B, Tq, Tk) bool.
@@ -120,7 +122,7 @@ def entropy(weights: Tensor, may: Tensor) -> Tensor:
     several = reads > 1
     if not several.any():
         return torch.zeros(len(weights), dtype=torch.float64, device=weights.device)
-    own = torch.special.entr(weights[:, several].double()).sum(-1)  # (H, those)
+    own: Tensor = torch.special.entr(weights[:, several].double()).sum(-1)  # (H, those)
     return (own / reads[several].double().log()).mean(1)
 
 
@@ -144,7 +146,7 @@ def rows(weights: Tensor, first: Tensor, second: Tensor) -> Tensor:
     >>> rows(torch.tensor([[[1.0, 0.0], [0.25, 0.75]]]), torch.tensor([0]), torch.tensor([1])).tolist()
     [[0.5]]
     """
-    roots = weights.sqrt()
+    roots = root(weights)
     return (roots @ roots.transpose(-1, -2))[:, first, second]
 
 

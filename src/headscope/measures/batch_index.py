@@ -6,52 +6,60 @@ compiled loops read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.errors import HeadscopeError, brief
-from headscope.measures import token_loops
-from headscope.measures.relations import CODES
+from headscope.choices import LONGEST_SUMMED
+from headscope.measures import order
+from headscope.measures.bands import bands_of_distances
+from headscope.measures.comparisons import COMPARED, CONTRASTED
+from headscope.measures.loops import tokens as token_loops
+from headscope.measures.own_relations import Labels, label_numbers
+from headscope.measures.relations import CODES, RELATIONS, UNRELATED
 from headscope.windows.window import PUNCTUATION, STOP, Window
-
-# A caller's own relation: tokens with equal labels are related; None is related to nothing.
-Labels = Callable[[Window], Sequence[Hashable]]
-
 
 class BatchIndex(NamedTuple):
     """B windows as arrays. N tokens that count, P pairs, K distinct ids among them, T tokens, padded to the largest.
 
-    A named tuple, because compiled loops take those by name.
+    A kind of pair is a band and a relation. A named tuple, because compiled loops take those by name.
     """
 
     lengths: NDArray[np.int64]  # (B,)
     sentences: NDArray[np.int64]  # (B,): in the whole text
-    begins: NDArray[np.int64]  # (B,): the first token that counts; the others follow it
+    begins: NDArray[np.int64]  # (B,): the first token that counts, where the others follow it; else 0
+    scattered: NDArray[np.bool_]  # (B,): whether special tokens stand between those that count
+    positions: NDArray[np.int64]  # (B, N): where in the window the tokens that count stand
     sizes: NDArray[np.int64]  # (B,): how many count
     category: NDArray[np.int64]  # (B, T)
     counting: NDArray[np.bool_]  # (B, T)
-    cells: NDArray[np.int32]  # (B, P): (distance - 1) · relations + relation
+    cells: NDArray[np.int32]  # (B, P): (distance - 1, or band) · relations + relation
+    classes: NDArray[np.int16]  # (B, P): (band · relations + relation) · 16
+    bands: NDArray[np.int8]  # (B, P)
     distance: NDArray[np.int32]  # (B, P)
-    within: NDArray[np.int32]  # (B, P): 1 for two words of one sentence
-    repeated: NDArray[np.int32]  # (B, P): 1 for a repeated word
-    with_stop: NDArray[np.int32]  # (B, P): 1 for a pair with a sentence stop
-    stop_chance: NDArray[np.float32]  # (B, P): how likely a pair at its distance has a stop
-    custom: NDArray[np.bool_]  # (R, B, P): the caller's own relations
+    custom: NDArray[np.bool_]  # (own relations, B, P)
+    base: NDArray[np.int64]  # (B, kinds): number of pairs
+    contrast_weight: NDArray[np.float64]  # (B, 3): of the contrasts of relations
+    matched: NDArray[np.float64]  # (B, comparisons, 2, kinds): what a high pair of each kind adds to a and b
+    number: NDArray[np.uint64]  # (B,): w, from which everything is drawn
+    sampled: NDArray[np.int64]  # (B,): how many pairs set the edges of order bins
+    samples: NDArray[np.int32]  # (B, 512, 3): first and second token, counted from `begins`, and number of each
     kind: NDArray[np.int32]  # (B, N): ids numbered by first occurrence
     kinds: NDArray[np.int64]  # (B,): K
     ids: NDArray[np.int64]  # (B, K): the ids themselves
+    firsts: NDArray[np.int64]  # (B, K): where in the window each id first counts
+    by_count: NDArray[np.int64]  # (B, K): the ids by how often they occur, then by first position
+    class_ends: NDArray[np.int64]  # (B, K): for each place in `by_count`, where the ids that occur as often end
     repeats: NDArray[np.int32]  # (B, Q, 2): the pairs of one id with itself, and the id's number; -1 after the last
-    expected: NDArray[np.float64]  # (B, H + 1): different focal tokens expected of so many heads
 
 
 def index_batch(
-    windows: Sequence[Window], heads: int, *, repeated: str, special: bool, relations: Mapping[str, Labels]
+    windows: Sequence[Window], length: int, *, repeated: str, special: bool, relations: Mapping[str, Labels]
 ) -> BatchIndex:
-    """Index a batch of windows for layers of so many heads."""
-    indexed = [_IndexedWindow(window, repeated, special, relations) for window in windows]
+    """Index a batch of windows of a run whose longest window has `length` tokens."""
+    indexed = [_IndexedWindow(window, length, repeated, special, relations) for window in windows]
 
     def padded(rows: Sequence[NDArray[Any]], dtype: type, fill: int = 0) -> NDArray[Any]:
         table = np.full((len(rows), max(1, *(len(row) for row in rows)), *rows[0].shape[1:]), fill, dtype=dtype)
@@ -59,96 +67,113 @@ def index_batch(
             line[: len(row)] = row
         return table
 
-    def of_pairs(name: str, dtype: type = np.int32) -> NDArray[Any]:
-        return padded([getattr(one.pairs, name) for one in indexed], dtype)
-
     return BatchIndex(
         lengths=np.array([len(window) for window in windows]),
         sentences=np.array([window.sentences for window in windows]),
         begins=np.array([one.begin for one in indexed]),
+        scattered=np.array([one.scattered for one in indexed]),
+        positions=padded([one.places for one in indexed], np.int64),
         sizes=np.array([one.size for one in indexed]),
         category=padded([window.category for window in windows], np.int64),
         counting=padded([one.counting for one in indexed], np.bool_),
-        cells=of_pairs("cells"),
-        distance=of_pairs("distance"),
-        within=of_pairs("within"),
-        repeated=of_pairs("repeated"),
-        with_stop=of_pairs("with_stop"),
-        stop_chance=of_pairs("stop_chance", np.float32),
+        cells=padded([one.pairs.cells for one in indexed], np.int32),
+        classes=padded([one.pairs.classes for one in indexed], np.int16),
+        bands=padded([one.pairs.bands for one in indexed], np.int8),
+        distance=padded([one.pairs.distance for one in indexed], np.int32),
         custom=np.stack([padded([one.custom[name] for one in indexed], np.bool_) for name in relations])
         if relations
         else np.zeros((0, len(indexed), 1), dtype=bool),
+        base=np.stack([one.base for one in indexed]),
+        contrast_weight=np.stack([contrast_weight(one.base) for one in indexed]),
+        matched=np.stack([matched_weights(one.base) for one in indexed]),
+        number=np.array([one.number for one in indexed], dtype=np.uint64),
+        sampled=np.array([len(one.samples) for one in indexed]),
+        samples=padded([one.samples for one in indexed], np.int32),
         kind=padded([one.kind for one in indexed], np.int32),
         kinds=np.array([len(one.ids) for one in indexed]),
         ids=padded([one.ids for one in indexed], np.int64, -1),
+        firsts=padded([one.firsts for one in indexed], np.int64),
+        by_count=padded([one.by_count for one in indexed], np.int64),
+        class_ends=padded([one.class_ends for one in indexed], np.int64),
         repeats=padded([one.repeats for one in indexed], np.int32, -1),
-        expected=np.stack([one.expected(heads) for one in indexed]),
     )
 
 
 class _IndexedWindow:
     """One window of a batch."""
 
-    def __init__(self, window: Window, repeated: str, special: bool, relations: Mapping[str, Labels]) -> None:
+    def __init__(
+        self, window: Window, length: int, repeated: str, special: bool, relations: Mapping[str, Labels]
+    ) -> None:
         self.counting = window.counting(special)
-        places = np.flatnonzero(self.counting)
-        self.size = len(places)
-        self.begin = int(places[0]) if self.size else 0
-        if self.size and places[-1] - self.begin + 1 != self.size:
-            raise HeadscopeError(
-                "the tokenizer puts special tokens into the middle of a text", "analyse with special tokens counting"
-            )
-        ids = window.ids[places]
-        order: dict[int, int] = {}
-        self.kind = np.array([order.setdefault(i, len(order)) for i in ids.tolist()], dtype=np.int32)
-        self.ids = np.array(list(order), dtype=np.int64)
-        number = self.size * (self.size - 1) // 2
+        self.places = np.flatnonzero(self.counting)
+        self.size = len(self.places)
+        self.scattered = self.size > 0 and bool(self.places[-1] - self.places[0] + 1 != self.size)
+        self.begin = int(self.places[0]) if self.size and not self.scattered else 0
+        self.number = order.window_number(window.ids)
+        self._number_ids(window.ids[self.places])
+        self._relate(window, length, repeated)
+        number = len(self.pairs.cells)
+        chosen = order.sampled_pairs(number, self.number)
+        first, second = np.triu_indices(self.size, 1)
+        self.samples = np.column_stack([first[chosen], second[chosen], chosen]).astype(np.int32)
+        self.custom = {}
+        for name, labels in relations.items():
+            own = label_numbers(name, window, labels)[self.places]
+            self.custom[name] = (own[first] == own[second]) & (own[first] >= 0)
+
+    def _number_ids(self, ids: NDArray[np.int64]) -> None:
+        """Number the ids by where they first count, and sort them by how often they occur."""
+        numbers: dict[int, int] = {}
+        self.kind = np.array([numbers.setdefault(i, len(numbers)) for i in ids.tolist()], dtype=np.int32)
+        self.ids = np.array(list(numbers), dtype=np.int64)
+        counts = np.bincount(self.kind, minlength=len(numbers))
+        self.firsts = self.places[np.unique(self.kind, return_index=True)[1]]
+        self.by_count = np.argsort(counts, kind="stable")
+        self.class_ends = np.searchsorted(counts[self.by_count], counts[self.by_count], side="right")
+
+    def _relate(self, window: Window, length: int, repeated: str) -> None:
+        places, bands, number = self.places, bands_of_distances(length), self.size * (self.size - 1) // 2
         self.pairs = token_loops.PairTables(
             cells=np.empty(number, np.int32),
+            classes=np.empty(number, np.int16),
+            bands=np.empty(number, np.int8),
             distance=np.empty(number, np.int32),
-            within=np.empty(number, np.int32),
-            repeated=np.empty(number, np.int32),
-            with_stop=np.empty(number, np.int32),
-            stop_chance=np.empty(number, np.float32),
             repeats=np.empty((number, 2), np.int32),
         )
         tokens = token_loops.Tokens(
+            places,
             window.word[places],
             window.category[places],
             window.sentence[places],
             window.repeats(repeated)[places],
             self.kind,
         )
-        self.repeats = self.pairs.repeats[: token_loops.relate(tokens, self.pairs, CODES, STOP, PUNCTUATION)]
-        i, j = (place + self.begin for place in np.triu_indices(self.size, 1)) if relations else ((), ())
-        self.custom = {name: _labelled(name, window, labels)[i, j] for name, labels in relations.items()}
-
-    def expected(self, heads: int) -> NDArray[np.float64]:
-        """How many different focal tokens 0, 1, … heads would have that draw theirs from the tokens that count."""
-        share = np.bincount(self.kind) / max(self.size, 1)  # (K,)
-        drawing = np.arange(heads + 1)[:, None]
-        return np.asarray((1 - (1 - share) ** drawing).sum(1))
-
-
-def _labelled(name: str, window: Window, labels: Labels) -> NDArray[np.bool_]:
-    """Which two tokens the caller's function gives the same label: (T, T)."""
-    try:
-        given = labels(window)
-    except Exception as error:  # the caller's own code may raise anything
-        raise HeadscopeError(
-            f"the relation {name!r} failed: {type(error).__name__}: {brief(error)}", "fix the function"
-        ) from error
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(window):
-        size = f"{len(given)} labels" if isinstance(given, Sequence) else type(given).__name__
-        raise HeadscopeError(
-            f"the relation {name!r} gave {size} for a window of {len(window)} tokens",
-            "return a list with one label for each token, None where there is none",
+        by_band = length > LONGEST_SUMMED
+        repeats = token_loops.relate(
+            tokens, self.pairs, bands, by_band, CODES, STOP, PUNCTUATION, order.ORDER_BINS
         )
-    numbers: dict[Hashable, int] = {}
-    try:
-        value = np.array([-1 if label is None else numbers.setdefault(label, len(numbers)) for label in given])
-    except TypeError as error:
-        raise HeadscopeError(
-            f"a label of the relation {name!r} cannot be compared: {brief(error)}", "use strings"
-        ) from error
-    return np.asarray((value[:, None] == value[None]) & (value[:, None] >= 0))
+        self.repeats = self.pairs.repeats[:repeats]
+        kinds = (int(bands[-1]) + 1) * len(RELATIONS)
+        self.base = np.bincount(self.pairs.classes // order.ORDER_BINS, minlength=kinds)
+
+
+def contrast_weight(base: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Σ n1·n0 / (n1 + n0) over the bands, of each contrast of relations: (kinds,) to (3,)."""
+    table = base.reshape(-1, len(RELATIONS)).astype(np.float64)
+    zeros = table[:, UNRELATED]
+    ones = np.stack([table[:, list(kinds)].sum(1) for kinds in CONTRASTED.values()])  # (3, bands)
+    return np.asarray((ones * zeros / np.maximum(ones + zeros, 1)).sum(1))
+
+
+def matched_weights(base: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What a high pair of each kind adds to a and to b of each comparison: (kinds,) to (comparisons, 2, kinds)."""
+    table = base.reshape(-1, len(RELATIONS)).astype(np.float64)  # (bands, relations)
+    weights = np.zeros((len(COMPARED), 2, *table.shape))
+    for place, strata in enumerate(COMPARED.values()):
+        for ones, zeros in strata:
+            n1, n0 = table[:, list(ones)].sum(1), table[:, list(zeros)].sum(1)  # (bands,)
+            both = np.maximum(n1 + n0, 1)
+            weights[place, 0][:, list(ones)] = (n0 / both)[:, None]
+            weights[place, 1][:, list(zeros)] = (n1 / both)[:, None]
+    return weights.reshape(len(COMPARED), 2, -1)

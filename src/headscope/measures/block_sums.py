@@ -1,25 +1,29 @@
 """The sums of each block of texts as plain arrays: everything that derived numbers and their intervals are made of.
 
 S blocks (a shard, or neighbouring shards where there are very many), L layers, H heads. Blocks are what is resampled.
-A `View` looks at them by head, by layer, by third of the depth or as a whole.
+A `View` (view.py) reads them at a τ or through the top pairs of a reading.
 """
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+=======
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+>>>>>>> second
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.choices import first_high_bin, step_of
+from headscope.choices import first_high_bin
+from headscope.measures.bands import band_names, by_band
 from headscope.measures.derived import Array
-from headscope.measures.variables import REGIONS
-from headscope.windows import CATEGORIES
+from headscope.measures.variables import MAPS, variable
 
 THIRDS = ("early", "middle", "final")
-BY = ("head", "layer", "third", "model")
-Sums = tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,12 @@ class BlockSums:
     """The sums of each block.
 
     `stored` holds the variables that are kept for each block under their names, with the blocks as their first
+<<<<<<< HEAD
     dimension; it may read them when they are first asked for. `layer_pairs` gives the pairs of one layer's heads.
+=======
+    dimension; a variable that the stack lacks is not there. It may read them from a file when they are first asked
+    for. Pairs of single heads are large, so `layer_pairs` gives them a layer at a time.
+>>>>>>> second
     """
 
     layers: tuple[int, ...]
@@ -38,7 +47,12 @@ class BlockSums:
     theta: float
     groups: tuple[str, ...]  # (S,)
     stored: Mapping[str, Array]
+<<<<<<< HEAD
     layer_pairs: Callable[[int], Array]  # a layer's place to (S, H, level, band, relation)
+=======
+    layer_pairs: Callable[[int], NDArray[Any]]  # a layer's place to (S, H, level, band, relation)
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+>>>>>>> second
 
     @property
     def blocks(self) -> int:
@@ -46,131 +60,84 @@ class BlockSums:
         return len(self.groups)
 
     @property
+    def texts(self) -> Array:
+        """Windows in each block: (S,)."""
+        return self.stored["texts"]
+
+    @property
     def windows(self) -> Array:
-        """Windows with pairs in each block."""
+        """Windows with pairs in each block: (S,)."""
         return self.stored["texts"] - self.stored["pairless"]
 
     @property
-    def base(self) -> Array:
-        """All pairs of one head: the same for every head of every layer. (S, distance, relation)."""
-        return np.asarray(self.pairs[:, 0].sum(1) / self.heads)
-
-    def heads_at(self, tau: float) -> Array:
-        """The high pairs of every head: (S, L, H, distance, relation). Those of the last τ are kept."""
-        if tau not in self.high_pairs:
-            self.high_pairs.clear()  # one at a time: it is a large table
-            self.high_pairs[tau] = np.stack([self.layer_at(k, [tau])[0] for k in range(len(self.layers))], axis=1)
-        return self.high_pairs[tau]
-
-    def high(self, tau: float) -> Array:
-        """The high pairs of each layer, pooled over its heads: (S, L, distance, relation)."""
-        return np.asarray(self.pairs[:, :, first_high_bin(tau) :].sum(2), dtype=np.float64)
-
-    def third(self, name: str) -> list[int]:
-        """The places, in `layers`, of those that lie in one third of the model's depth.
-
-        A model of one layer has a final third and no other.
-        """
-        which = THIRDS.index(name)
-        if self.depth == 1:
-            return [0] if name == "final" else []
-        return [place for place, layer in enumerate(self.layers) if int(3 * (layer + 0.5) / self.depth) == which]
-
-    def mean_over_windows(self, name: str) -> tuple[Array, Array]:
-        """A sum over windows that are not flat, and the number of those: (S, L, H) each."""
-        return self.stored[name], self.windows[:, None, None] - self.stored["flat"]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Sums of blocks seen by head, layer, third or as a whole, at a τ and, where it matters, a θ."""
-
-    sums: BlockSums
-    by: str
-    tau: float
-    theta: float | None = None  # None: the run's own
-
-    def over(self, values: Array) -> Array:
-        """Sums of each head, (S, L, H, …), added up to what is looked at: (S, …)."""
-        if self.by == "head":
-            return values
-        return self.layers(values.sum(2))
-
-    def layers(self, values: Array) -> Array:
-        """Sums of each layer, (S, L, …), added up."""
-        if self.by in ("head", "layer"):
-            return values
-        if self.by == "model":
-            return np.asarray(values.sum(1))
-        return np.stack([values[:, self.sums.third(name)].sum(1) for name in THIRDS], axis=1)
-
-    def every(self, values: Array) -> Array:
-        """What is the same for all heads of all layers, (S, …), as often as there are heads in what is looked at."""
-        number = len(self.sums.layers)
-        each = np.broadcast_to(values[:, None], (len(values), number, *values.shape[1:]))
-        if self.by == "head":
-            return each[:, :, None]
-        return self.layers(each) * self.sums.heads
+    def maps(self) -> tuple[str, ...]:
+        """The attention maps that S is compared with; none in cross-attention."""
+        return MAPS[: self.stored["attention_wins"].shape[1]] if "attention_wins" in self.stored else ()
 
     @property
-    def step(self) -> int:
-        """Where τ stands among the thresholds."""
-        return step_of(self.tau)
+    def bands(self) -> tuple[str, ...]:
+        """The bands of distance by name."""
+        return band_names(self.stored["base_pairs"].shape[1] + 1)
 
-    def variable(self, name: str) -> Array:
-        """A variable of each head by its name, added up."""
-        return self.over(self.sums.stored[name])
+    @property
+    def base(self) -> tuple[Array, Array]:
+        """Number and Σ distance of all pairs of one head, the same for all heads: (S, band, relation) each."""
+        if "base" not in self._kept:
+            number = self.stored["base_pairs"]  # (S, distance, relation)
+            total = number * np.arange(1.0, number.shape[1] + 1)[:, None]
+            self._kept["base"] = tuple(by_band(each, axis=1) for each in (number, total))
+        base: tuple[Array, Array] = self._kept["base"]
+        return base
 
-    def pairs(self) -> Sums:
-        """High pairs and all pairs, by distance and relation."""
-        if self.by == "head":
-            high = self.sums.heads_at(self.tau)
-        else:
-            high = self.layers(self.sums.high(self.tau))
-        return high, self.every(self.sums.base)
+    @property
+    def by_level(self) -> Array:
+        """The pairs of every head by level and relation: (S, L, H, level, relation). From one reading of all layers."""
+        if "by_level" not in self._kept:
+            each = [self.layer_pairs(k).sum(3, dtype=np.float64) for k in range(len(self.layers))]
+            self._kept["by_level"] = np.stack(each, axis=1)
+        by_level: Array = self._kept["by_level"]
+        return by_level
 
-    def levels(self) -> Sums:
-        """All pairs by level, distance and relation."""
-        return (self.layers(self.sums.pairs.astype(np.float64)),)
+    def high(self, tau: float) -> Array:
+        """The high pairs of every head by band: (S, L, H, band, relation). Those of the last τ are kept."""
+        kept: tuple[float, Array] | None = self._kept.get("high")
+        if kept is None or kept[0] != tau:
+            self._kept.pop("high", None)  # one at a time: it is a large table
+            least = first_high_bin(tau)
+            each = [self.layer_pairs(k)[:, :, least:].sum(2, dtype=np.float64) for k in range(len(self.layers))]
+            self._kept["high"] = kept = tau, np.stack(each, axis=1)
+        return kept[1]
 
-    def focus(self, category: str) -> Sums:
-        """Attention given to a category, and what an even spread would give it."""
-        k = CATEGORIES.index(category)
-        even = self.sums.stored["attention_even"][:, :, k]  # (S, L)
-        given = self.over(self.sums.stored["attention"][..., k])
-        if self.by == "head":
-            return given, np.broadcast_to(even[:, :, None], given.shape)
-        return given, self.layers(even) * self.sums.heads
+    def layer(self, k: int) -> BlockSums:
+        """The sums of the k-th kept layer alone; its pairs are read once."""
+        pairs: list[NDArray[Any]] = []
 
-    def regions(self) -> Sums:
-        """Levels and numbers of pairs inside and outside the mask of high attention."""
-        stored = self.sums.stored
-        names = ("region_sum", "region_pairs")
-        if self.theta is not None:
-            place = round(self.theta * 20) - 1
-            sums = [stored[name][:, :, :, place] for name in ("mask_sum", "mask_pairs")]
-        else:
-            sums = [stored[name] for name in names]
-        return tuple(self.over(each[..., REGIONS.index(name)]) for name in ("inside", "outside") for each in sums)
+        def layer_pairs(_: int) -> NDArray[Any]:
+            if not pairs:
+                pairs.append(self.layer_pairs(k))
+            return pairs[0]
 
-    def windows(self, name: str | None = None) -> Sums:
-        """A sum over windows that are not flat, and their number; without a name, their number alone."""
-        if name is None:
-            return (self.over(self.sums.mean_over_windows("flat")[1]),)
-        return tuple(self.over(each) for each in self.sums.mean_over_windows(name))
+        return replace(self, layers=(self.layers[k],), stored=_OneLayer(self.stored, k), layer_pairs=layer_pairs)
 
-    def shares(self) -> Sums:
-        """The focal tokens' shares, and the windows that have one."""
-        return self.over(self.sums.stored["focal_share"][..., self.step]), *self.windows()
-
-    def focal(self) -> Sums:
-        """Different focal tokens, how many would be expected, and the windows."""
-        unique = self.sums.stored["focal_unique"][:, :, self.step]  # (S, L, unique)
-        number = unique @ np.arange(unique.shape[-1], dtype=np.float64)
-        expected = self.sums.stored["focal_expected"][:, :, self.step]
-        return self.layers(number), self.layers(expected), self.layers(unique.sum(-1))
+    def third(self, name: str) -> list[int]:
+        """The places, in `layers`, of those that lie in one third of the model's depth."""
+        which = THIRDS.index(name)
+        return [place for place, layer in enumerate(self.layers) if int(3 * (layer + 0.5) / self.depth) == which]
 
 
-def pooled(values: Array, places: list[int]) -> Array:
-    """Sum over some layers: (S, L, …) to (S, …)."""
-    return np.asarray(values[:, places].sum(1))
+@dataclass(frozen=True)
+class _OneLayer(Mapping[str, Array]):
+    """Stored variables of one layer."""
+
+    every: Mapping[str, Array]
+    k: int
+
+    def __getitem__(self, name: str) -> Array:
+        values, dims = self.every[name], variable(name).dims
+        return values.take([self.k], axis=1 + dims.index("layer")) if "layer" in dims else values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.every)
+
+    def __len__(self) -> int:
+        return len(self.every)

@@ -1,203 +1,141 @@
-"""Derived numbers: what the counts of pairs say about a head, compared with what the texts offer.
+"""Derived numbers: the formulas of docs/method.md, from sums to the number of one head.
 
-Most functions take the pairs that are high at some τ and all pairs, both as counts with the dimensions (…, distance,
-relation) of docs/method.md, and keep the leading ones: one head, one layer's heads, a whole model, a thousand
-resamples of it. NaN means that there is nothing to compare.
+Every formula keeps the leading dimensions of its sums (resamples, layers, heads) and uses up the last ones that it
+names. NaN means that there is nothing to compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headscope.choices import first_high_bin
-from headscope.measures.relations import BOTH, REPEATED, SAME_SENTENCE, STOP_PAIR, UNRELATED
+from headscope.measures.bands import by_band
 
 Array = NDArray[np.float64]
-WORDS = (BOTH, SAME_SENTENCE, REPEATED, UNRELATED)  # the relations of two words
-WITHIN, ACROSS = (SAME_SENTENCE, BOTH), (UNRELATED, REPEATED)
-SIGNALS = {"sentence": (SAME_SENTENCE,), "repeated": (REPEATED,), "all": (SAME_SENTENCE, REPEATED, BOTH)}
-
-
-def high_and_all(pairs: Array, tau: float) -> tuple[Array, Array]:
-    """The pairs that are high at τ, and all of them: (…, level, distance, relation) to (…, distance, relation)."""
-    return pairs[..., first_high_bin(tau) :, :, :].sum(-3), pairs.sum(-3)
+FEWEST = 5  # a + b of a matched ratio: with less, a head has no number
 
 
 def ratio(above: Array, below: Array) -> Array:
-    """above / below, NaN where there is nothing below."""
+    """above / below, NaN where there is nothing below.
+
+    >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0]))
+    array([0.5, nan])
+    """
     result: Array = np.full(np.broadcast(above, below).shape, np.nan)
     np.divide(above, below, out=result, where=below > 0)
     return result
 
 
+def logarithm(values: Array) -> Array:
+    """The natural logarithm; of 0 it is minus infinity, without a warning.
+
+    >>> logarithm(np.array([1.0, 0.0]))
+    array([  0., -inf])
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values))
+
+
 # ---------------------------------------------------------------------- preferences
 
 
-def matched_ratio(k1: Array, n1: Array, k0: Array, n0: Array) -> tuple[Array, Array]:
-    """How much likelier a pair of class 1 is to be high than one of class 0 of the same stratum (the last dimension).
-
-    n pairs, k high ones among them. Also the share of class 1 that had no counterpart and was left out.
-
-    >>> a = np.array
-    >>> matched_ratio(a([2.0, 1.0]), a([4.0, 4.0]), a([1.0, 0.0]), a([4.0, 0.0]))
-    (array(2.), array(0.5))
-    """
-    observed, expected = matched_counts(k1, n1, k0, n0)
-    left_out = ratio(np.where((n1 > 0) & (n0 > 0), 0, n1).sum(-1), n1.sum(-1))
-    return ratio(observed, expected), left_out
-
-
 def matched_counts(k1: Array, n1: Array, k0: Array, n0: Array) -> tuple[Array, Array]:
-    """The high pairs of class 1 that have a counterpart, and how many there would be at the rate of class 0."""
-    usable = (n1 > 0) & (n0 > 0)
-    expected = np.where(usable, n1 * k0 / np.maximum(n0, 1), 0).sum(-1)
-    return np.where(usable, k1, 0).sum(-1), expected
+    """a and b after Mantel and Haenszel: of n1 and n0 pairs in each stratum (the last dimension) k1 and k0 are high.
+
+    >>> n = np.array
+    >>> [float(side) for side in matched_counts(n([2.0, 1.0]), n([4.0, 4.0]), n([1.0, 0.0]), n([4.0, 0.0]))]
+    [1.0, 0.5]
+    """
+    every = np.maximum(n1 + n0, 1)  # an empty stratum adds nothing
+    return (k1 * n0 / every).sum(-1), (k0 * n1 / every).sum(-1)
 
 
-def _classes(high: Array, every: Array, ones: Sequence[int], zeros: Sequence[int]) -> tuple[Array, Array, Array, Array]:
-    """k1, n1, k0, n0 of the relations `ones` and `zeros`, strata: distance × position in the lists."""
+def matched_ratio(*sums: Array) -> Array:
+    """How much likelier a pair of class 1 is to be high than one of class 0 of the same stratum: (a + ½) / (b + ½).
 
-    def strata(counts: Array, kinds: Sequence[int]) -> Array:
-        return np.concatenate([counts[..., kind] for kind in kinds], axis=-1)  # (…, kinds · distance)
+    From the matched counts a and b, or from k1, n1, k0 and n0 by stratum, where those were not matched within windows.
 
-    return strata(high, ones), strata(every, ones), strata(high, zeros), strata(every, zeros)
-
-
-def sentence_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
-    """Pairs of words of one sentence against pairs across, at equal distance and repetition."""
-    return _classes(high, every, ones=WITHIN, zeros=ACROSS)
+    >>> matched_ratio(np.array([5.5, 1.0]), np.array([2.5, 1.0]))
+    array([ 2., nan])
+    """
+    a, b = sums if len(sums) == 2 else matched_counts(*sums)
+    return np.where(a + b >= FEWEST, (a + 0.5) / (b + 0.5), np.nan)
 
 
-def repetition_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
-    """Repeated pairs against others, at equal distance and sentence."""
-    return _classes(high, every, ones=(REPEATED, BOTH), zeros=(UNRELATED, SAME_SENTENCE))
-
-
-def separator_classes(high: Array, every: Array) -> tuple[Array, Array, Array, Array]:
-    """Pairs with a sentence stop against unrepeated pairs of words, at equal distance."""
-    plain = [UNRELATED, SAME_SENTENCE]
-    return high[..., STOP_PAIR], every[..., STOP_PAIR], high[..., plain].sum(-1), every[..., plain].sum(-1)
-
-
-def sentence_preference(high: Array, every: Array) -> Array:
-    """How much likelier two words of one sentence are to be similar, at equal distance and repetition."""
-    return matched_ratio(*sentence_classes(high, every))[0]
-
-
-def repetition_preference(high: Array, every: Array) -> Array:
-    """How much likelier a repeated token is to be similar to itself, at equal distance and sentence."""
-    return matched_ratio(*repetition_classes(high, every))[0]
-
-
-def separator_similarity(high: Array, every: Array) -> Array:
-    """How much likelier a sentence stop and another token are to be similar than two words, at equal distance."""
-    return matched_ratio(*separator_classes(high, every))[0]
-
-
-def label_preference(labelled: Array, pairs: Array, tau: float = 0.5) -> Array:
+def label_preference(labelled: NDArray[Any], pairs: NDArray[Any], tau: float = 0.5) -> Array:
     """How much likelier two tokens with the same label are to be similar, at equal distance and relation.
 
-    `labelled` counts the pairs with the same label by level, distance and relation, and is a part of `pairs`.
+    Takes counts by level, distance and relation (…, level, distance, relation); `labelled` is a part of `pairs`.
+    Distances are compared within their bands, pooled over windows.
     """
+
+    def strata(counts: NDArray[Any]) -> Array:
+        bands = by_band(counts, axis=-2)  # (…, band, relation)
+        return bands.reshape(*bands.shape[:-2], -1).astype(np.float64)
+
+    def high(counts: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(counts[..., first_high_bin(tau) :, :, :].sum(-3))
+
     rest = pairs - labelled
-
-    def strata(counts: Array) -> Array:
-        return counts.reshape(*counts.shape[:-2], -1)  # (…, distance · relation)
-
-    (k1, n1), (k0, n0) = (high_and_all(counts, tau) for counts in (labelled, rest))
-    return matched_ratio(strata(k1), strata(n1), strata(k0), strata(n0))[0]
+    return matched_ratio(
+        strata(high(labelled)), strata(labelled.sum(-3)), strata(high(rest)), strata(rest.sum(-3))
+    )  # fmt: skip
 
 
-# ---------------------------------------------------------------------- reach
+# ---------------------------------------------------------------------- distances
 
 
-def mean_distance(counts: Array) -> Array:
-    """The mean distance of pairs counted by distance, the last dimension.
+def distance_over_base(*sums: Array) -> Array:
+    """Mean distance of a head's pairs over the mean distance of all pairs: below 1, a head looks near.
 
-    >>> mean_distance(np.array([3.0, 0.0, 1.0]))
-    array(1.5)
-    """
-    return ratio(counts @ np.arange(1.0, counts.shape[-1] + 1), counts.sum(-1))
+    From Σ distance and number of the high pairs, then of all pairs. Or from the number of top pairs in each band, then
+    number and Σ distance of all pairs in it: the last dimension of each; a band stands for its mean distance.
 
-
-def distance_over_base(high: Array, every: Array) -> Array:
-    """Mean distance of the high pairs over the mean distance of all pairs: below 1, a head looks near."""
-    return ratio(mean_distance(high.sum(-1)), mean_distance(every.sum(-1)))
-
-
-def reach_within(high: Array, every: Array) -> Array:
-    """Mean distance of the high pairs of one sentence over that of all pairs of one sentence."""
-    return ratio(*(mean_distance(counts[..., list(WITHIN)].sum(-1)) for counts in (high, every)))
-
-
-def across_rate(high: Array, every: Array) -> Array:
-    """High pairs across sentences, over their number if the high pairs of words fell evenly on pairs of words."""
-    return _share_over_base(high, every, ACROSS)
-
-
-def noise_rate(high: Array, every: Array) -> Array:
-    """Share of unrelated pairs among the high pairs of words, over their share among all pairs of words."""
-    return _share_over_base(high, every, (UNRELATED,))
-
-
-def _share_over_base(high: Array, every: Array, kinds: Sequence[int]) -> Array:
-    def share(counts: Array) -> Array:
-        by_relation = counts.sum(-2)  # (…, relation)
-        return ratio(by_relation[..., list(kinds)].sum(-1), by_relation[..., list(WORDS)].sum(-1))
-
-    return ratio(share(high), share(every))
-
-
-def distance_distribution(counts: Array) -> Array:
-    """The share of the pairs at each distance: (…, distance, relation) to (…, distance)."""
-    by_distance = counts.sum(-1)
-    return ratio(by_distance, by_distance.sum(-1, keepdims=True))
-
-
-# ---------------------------------------------------------------------- signal and noise
-
-
-def separation(pairs: Array, signal: str = "all") -> Array:
-    """Probability that a signal pair has a higher level than an unrelated pair of the same distance; ties half.
-
-    Takes all levels: (…, level, distance, relation). 0.5 is no separation. Distances count by their signal pairs.
-
-    >>> pairs = np.zeros((21, 1, 7))
-    >>> pairs[5, 0, SAME_SENTENCE], pairs[4, 0, UNRELATED], pairs[5, 0, UNRELATED] = 4, 1, 1
-    >>> separation(pairs, "sentence")
+    >>> n = np.array
+    >>> distance_over_base(n(30.0), n(10.0), n(80.0), n(20.0))
+    array(0.75)
+    >>> distance_over_base(n([3.0, 1.0]), n([10.0, 10.0]), n([10.0, 30.0]))
     array(0.75)
     """
-    signals = pairs[..., list(SIGNALS[signal])].sum(-1)  # (…, level, distance)
-    noise = pairs[..., UNRELATED]
-    below = np.cumsum(noise, axis=-2) - noise / 2
-    won = (signals * below).sum(-2)  # (…, distance): pairs of pairs
-    total = noise.sum(-2)
-    usable = total > 0
-    wins = np.where(usable, won / np.maximum(total, 1), 0).sum(-1)
-    return ratio(wins, np.where(usable, signals.sum(-2), 0).sum(-1))
+    if len(sums) == 4:
+        high_total, high_number, total, number = sums
+        return ratio(ratio(high_total, high_number), ratio(total, number))
+    top, number, total = sums
+    in_band = np.nan_to_num(ratio(total, number))
+    far = np.einsum("...b,...b->...", top, in_band)
+    return ratio(ratio(far, top.sum(-1)), ratio(total.sum(-1), number.sum(-1)))
 
 
-def between_share(total: Array, squares: Array, number: Array) -> Array:
-    """The share of variance that lies between heads, from each head's Σx, Σx² and number of values: (…, head) to (…).
+def distribution(pairs: Array) -> Array:
+    """The share of a head's pairs in each band, the dimension before layer and head: (…, band, layer, head)."""
+    return ratio(pairs, pairs.sum(-3, keepdims=True))
 
-    Variance components of a one-way analysis, so that heads which differ only by chance have a share of 0, not of one
-    over the number of values; by chance it may come out below 0. NaN with fewer than two heads or two values.
 
-    >>> x = np.array([[1.0, 1.2], [3.0, 3.2]])  # two heads, two shards
-    >>> round(float(between_share(x.sum(1), (x**2).sum(1), np.array([2.0, 2.0]))), 3)
-    0.99
+# ---------------------------------------------------------------------- order and likeness
+
+
+def auc_beyond_maps(wins: Array, weight: Array, wins_of_maps: Array) -> Array:
+    """The AUC of a contrast by S, less that by the better of the attention maps (the last dimension of the last sums).
+
+    >>> auc_beyond_maps(np.array(3.0), np.array(4.0), np.array([1.0, 2.0]))
+    0.25
     """
-    used = number > 0
-    heads, values = used.sum(-1), number.sum(-1)
-    mean = ratio(total, number)
-    whole = ratio(total.sum(-1), values)
-    inside = np.maximum(np.where(used, squares - total * np.nan_to_num(mean), 0).sum(-1), 0)
-    between = np.where(used, number * (np.nan_to_num(mean) - whole[..., None]) ** 2, 0).sum(-1)
-    enough = (heads > 1) & (values > heads)
-    within = ratio(inside, np.where(enough, values - heads, 0))
-    size = ratio(values - ratio((number**2).sum(-1), values), np.where(enough, heads - 1, 0))  # values to a head
-    part = (ratio(between, np.where(enough, heads - 1, 0)) - within) / size
-    return ratio(part, part + within)
+    by_map = ratio(wins_of_maps, weight[..., None]).max(-1)
+    return ratio(wins, weight) - by_map
+
+
+def larger_mean(totals: Array, number: Array) -> Array:
+    """The larger of the means over the last dimension of `totals`, each a sum of `number` values."""
+    return np.asarray(ratio(totals, number[..., None]).max(-1))
+
+
+def mean_of_counts(windows: Array) -> Array:
+    """The mean of 0, 1, 2, …, from the number of windows with each: (…, unique) to (…).
+
+    >>> mean_of_counts(np.array([0.0, 1.0, 3.0]))
+    array(1.75)
+    """
+    return ratio(windows @ np.arange(windows.shape[-1], dtype=np.float64), windows.sum(-1))

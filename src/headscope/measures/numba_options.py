@@ -1,7 +1,8 @@
 """How the loops are compiled.
 
 Compiled code is kept on disk, keyed by the file that a function stands in. A compiled function therefore uses nothing
-of another file: constants come as arguments, and whatever it calls stands beside it. A test reads every one for that.
+from outside its folder: constants come as arguments, and whatever it calls stands in the same folder. A test reads
+every one for that. A change of one file of the folder drops the compiled code of all.
 
 No fast mathematics: freedom to add in any order is used in one way by code that was just compiled and in another by
 the same code from the disk, and the last digits differ. Where sums are to be vectorised, they are written side by side.
@@ -24,23 +25,31 @@ MARK = "headscope-loops"
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function when it is first called, and keep the code on disk."""
     dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-    drop_stale_code(Path(str(dispatcher.stats.cache_path)), Path(function.__code__.co_filename))
+    drop_stale_code(Path(str(dispatcher.stats.cache_path)), Path(function.__code__.co_filename).parent)
     return dispatcher
 
 
-@cache
-def drop_stale_code(folder: Path, source: Path) -> None:
-    """Remove the compiled code of a source file that has changed since.
+def inner(function: Callable[..., Any]) -> Any:
+    """The same for a function that only compiled ones call: what Python would need to call it is left out."""
+    return numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
-    numba would notice the change, but reads the old code's signatures before it compares, and fails where these name a
-    group of arguments that is not there any more.
+
+@cache
+def drop_stale_code(folder: Path, sources: Path) -> None:
+    """Remove the compiled code of a folder of source files of which one has changed since.
+
+    numba would notice a change of the file itself, but not of one that it calls; and it reads the old code's
+    signatures before it compares, and fails where these name a group of arguments that is not there any more.
     """
     if not folder.is_dir():
         return
-    mark = folder / f"{MARK}-{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    files = sorted(sources.glob("*.py"))
+    content = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    mark = folder / f"{MARK}-{content}"
     if mark.exists():
         return
     with suppress(OSError):  # a folder that cannot be written to holds what was put there with the source
-        for old in (*folder.glob(f"{source.stem}.*.nb[ci]"), *folder.glob(f"{MARK}-{source.stem}-*")):
-            old.unlink(missing_ok=True)
+        old = [file for source in files for file in folder.glob(f"{source.stem}.*.nb[ci]")]
+        for stale in (*old, *folder.glob(f"{MARK}-*")):
+            stale.unlink(missing_ok=True)
         mark.touch()

@@ -5,7 +5,8 @@ declared in the same way:
 
 >>> from headscope.measures.derived import ratio
 >>> _ = declare(Quantity("diagonal_share", "diagonal over largest S", "how far the diagonal dominates",
-...                      lambda view: view.windows("diagonal"), ratio, smallest=0.1, shown=SUMMARY | HEADS))
+...                      lambda view: (view.head("diagonal"), view.not_flat()), ratio, smallest=0.1,
+...                      shown=SUMMARY | HEADS))
 >>> "diagonal_share" in [each.name for each in shown_in("heads")]
 True
 >>> withdraw("diagonal_share")
@@ -14,208 +15,228 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Collection
 
 import numpy as np
 
 from headscope.errors import HeadscopeError
 from headscope.measures import derived
-from headscope.measures.block_sums import Sums, View
 from headscope.measures.derived import Array, ratio
+from headscope.measures.quantity import (
+    EVERYWHERE,
+    HEADS,
+    LAYERS,
+    NOWHERE,
+    SUMMARY,
+    TEXT,
+    Quantity,
+    contrast_of_means,
+    share_over_base,
+)
+from headscope.measures.view import WITHIN
 
-# Where a quantity is shown.
-SUMMARY = frozenset({"summary"})  # tables of layers and heads of a run, in Python and on the command line
-TEXT = frozenset({"text"})  # the same for a single text, and the viewer's atlas of it
-HEADS = frozenset({"heads"})  # scores of heads: atlas, specialists, stability, the viewer's atlas of a run
-LAYERS = frozenset({"layers"})  # the figure that goes from layer to layer
-EVERYWHERE = SUMMARY | TEXT | HEADS | LAYERS
-NOWHERE: frozenset[str] = frozenset()
 TENTH = math.log(1.1)  # of a ratio: a tenth more or less
-
-Classes = Callable[[Array, Array], tuple[Array, Array, Array, Array]]
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A derived quantity: what it is called, how it comes from sums over blocks, and what no effect would be."""
-
-    name: str
-    label: str  # on axes and in tables
-    meaning: str  # one sentence, without its subject
-    sums: Callable[[View], Sums]  # arrays with the blocks as their first dimension
-    formula: Callable[..., Array]  # of those sums
-    none: float = math.nan  # without any effect; NaN where there is no such number
-    none_formula: Callable[..., Array] | None = None  # of the same sums, where no effect depends on the texts
-    smallest: float = math.nan  # difference between heads that matters
-    logarithmic: bool = False  # whether heads are compared by its logarithm, and `smallest` is one
-    shown: frozenset[str] = NOWHERE
-    short: str = ""  # where there is little room
-    needs: tuple[str, ...] = ()  # variables that not every result has
-    heads: bool = True  # whether a single head has it
-    whole: bool = False  # a whole number
-    column: str = ""  # the column of the rows per text that shows it best
-    matched: Classes | None = None  # the classes of pairs that it compares, where it is a matched ratio
-
-    @property
-    def is_ratio(self) -> bool:
-        """Whether 1 is no effect, so that it is drawn by its logarithm."""
-        return self.none == 1.0
-
-    @property
-    def short_label(self) -> str:
-        """The label where there is little room."""
-        return self.short or self.label
-
-    def value(self, view: View) -> Array:
-        """The quantity over all blocks together."""
-        return self.formula(*(np.asarray(each, dtype=np.float64).sum(0) for each in self.sums(view)))
-
-    def is_in(self, variables: Collection[str]) -> bool:
-        """Whether it can be had from these variables."""
-        return all(need in variables for need in self.needs)
+ABOVE = 1.1  # where a ratio shows an effect
+_PAIRS = ("base_pairs", "distance_sum")
+_WINS = ("wins", "contrast_weight")
 
 
-# By the view's own methods: a view may be of another kind, as that of a single text at every τ is.
-def _pairs(view: View) -> Sums:
-    return view.pairs()
-
-
-def _levels(view: View) -> Sums:
-    return view.levels()
-
-
-def _focal(view: View) -> Sums:
-    return view.focal()
-
-
-def _shares(view: View) -> Sums:
-    return view.shares()
-
-
-def _regions(view: View) -> Sums:
-    return view.regions()
-
-
-def _matched(
-    name: str,
-    meaning: str,
-    formula: Callable[[Array, Array], Array],
-    classes: Classes,
-    shown: frozenset[str],
-    column: str = "",
-) -> Quantity:
-    label = name.replace("_", " ")
+def _focus(category: str, whom: str, shown: frozenset[str]) -> Quantity:
     return Quantity(
-        name, label, meaning, _pairs, formula, 1.0, smallest=TENTH, logarithmic=True, shown=shown, column=column,
-        matched=classes,
+        f"{category}_focus", f"focus on {whom}", f"attention to {whom}, over an even spread",
+        lambda view: view.focus(category), ratio, "attention", 1.0, ABOVE, TENTH, logarithmic=True,
+        needs=("attention", "attention_even"), lack=f"there are no {whom} that could be read", shown=shown,
+        short=f"{category} focus", column=f"{category}_focus",
     )  # fmt: skip
 
 
-def _separation(signal: str, label: str, shown: frozenset[str] = NOWHERE) -> Quantity:
-    def formula(pairs: Array) -> Array:
-        return derived.separation(pairs, signal)
+def _weighted(category: str, whom: str) -> Quantity:
+    return Quantity(
+        f"{category}_focus_weighted", f"weighted focus on {whom}",
+        f"attention to {whom} that carries something: weighed by the length of what is read, over an even spread",
+        lambda view: view.focus(category, "attention_weighted"), ratio, "attention", 1.0, ABOVE, TENTH,
+        logarithmic=True, needs=("attention_weighted", "attention_even"),
+        lack=f"there are no {whom} that could be read",
+    )  # fmt: skip
 
-    meaning = "probability that such a pair has a higher level than an unrelated one at the same distance"
-    return Quantity(f"separation_{signal}", label, meaning, _levels, formula, 0.5, heads=False, shown=shown)
+
+def _among_attended(category: str, whom: str) -> Quantity:
+    return Quantity(
+        f"{category}_among_attended", f"{whom} among attended tokens",
+        f"share of {whom} among the tokens that receive more than θ, over their share of all tokens",
+        lambda view: view.attended(category), share_over_base, "attention", 1.0, ABOVE, TENTH, logarithmic=True,
+        needs=("attended", "tokens"), lack=f"there are no {whom}, or no token passes θ",
+    )  # fmt: skip
 
 
-def _contrast(inside: Array, pairs_inside: Array, outside: Array, pairs_outside: Array) -> Array:
-    return ratio(inside, pairs_inside) - ratio(outside, pairs_outside)
+def _matched(
+    name: str, comparison: str, label: str, meaning: str, classes: str, shown: frozenset[str] = NOWHERE, short: str = ""
+) -> Quantity:
+    return Quantity(
+        name, label, meaning, lambda view: view.matched(comparison), derived.matched_ratio, "pairs", 1.0, ABOVE, TENTH,
+        logarithmic=True, needs=("base_pairs",), top_needs=("top_matched",), matched=comparison, shown=shown,
+        lack=f"too few similar pairs can be compared: {classes}", short=short, column=name if shown else "",
+    )  # fmt: skip
+
+
+def _separation(contrast: str, pairs: str, shown: frozenset[str]) -> tuple[Quantity, Quantity]:
+    """How well such pairs are told from unrelated ones: by S or by a map; and by S beyond the better map."""
+    lack = f"no window has {pairs} and unrelated pairs at the same distance"
+    by_any = Quantity(
+        f"separation_{contrast}", f"separation of {pairs}",
+        f"probability that one of the {pairs} lies above an unrelated pair at the same distance in the same text",
+        lambda view: view.order(contrast), ratio, "maps", 0.5, smallest=0.05, needs=_WINS, lack=lack, shown=shown,
+        column=f"separation_{contrast}",
+    )  # fmt: skip
+    beyond = Quantity(
+        f"{contrast}_beyond_maps", f"separation of {pairs}, beyond attention's",
+        f"how much better S tells {pairs} from unrelated ones than the better of the attention maps",
+        lambda view: view.order_and_maps(contrast), derived.auc_beyond_maps, "order", 0.0, 0.05, 0.05,
+        needs=(*_WINS, "attention_wins"), lack=lack, shown=shown - HEADS - SUMMARY - TEXT,
+    )  # fmt: skip
+    return by_any, beyond
+
+
+def _focal(name: str, label: str, meaning: str, formula: object, **more: object) -> Quantity:
+    return Quantity(
+        name, label, meaning, lambda view: view.focal(), formula, "pairs", of_layers=True,
+        needs=("focal_unique", "focal_null"), top_needs=("top_unique", "top_null"), lack="no window has pairs", **more,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def _excess(unique: Array, null: Array) -> Array:
+    """Different focal tokens less those of the null, over the number of heads."""
+    heads = max(unique.shape[-1] - 1, 1)
+    return (derived.mean_of_counts(unique) - derived.mean_of_counts(null)) / heads
 
 
 _ALL = (
+    _focus("stop", "sentence stops", EVERYWHERE),
+    _focus("end", "closing special tokens", EVERYWHERE),
+    _weighted("stop", "sentence stops"),
+    _weighted("end", "closing special tokens"),
+    _among_attended("stop", "sentence stops"),
+    _among_attended("end", "closing special tokens"),
     Quantity(
-        "stop_focus", "focus on sentence stops", "attention to the ends of sentences, over an even spread",
-        lambda view: view.focus("stop"), ratio, 1.0, smallest=TENTH, logarithmic=True, shown=EVERYWHERE,
-        short="stop focus", column="stop_focus",
-    ),
-    Quantity(
-        "end_focus", "focus on closing special tokens", "attention to closing special tokens, over an even spread",
-        lambda view: view.focus("end"), ratio, 1.0, smallest=TENTH, logarithmic=True, shown=EVERYWHERE,
-        short="end focus", column="end_focus",
+        "attention_spread", "spread of attention", "entropy of attention over the largest possible: 1 is even",
+        lambda view: (view.head("attention_entropy"), view.texts()), ratio, "attention", 1.0, smallest=0.05,
+        needs=("attention_entropy",), shown=SUMMARY | LAYERS, short="spread",
     ),
     Quantity(
         "distance", "distance of similar pairs over that of all",
-        "mean distance of similar pairs, over that of all pairs", _pairs, derived.distance_over_base, 1.0,
-        smallest=0.05, shown=EVERYWHERE, short="distance", column="distance",
+        "mean distance of similar pairs, over that of all pairs", lambda view: view.distances(),
+        derived.distance_over_base, "pairs", 1.0, smallest=0.05, needs=_PAIRS, top_needs=("base_pairs", "top_pairs"),
+        lack="there are no similar pairs", shown=EVERYWHERE, short="distance", column="distance",
     ),
     _matched(
-        "sentence_preference",
+        "sentence_preference", "sentence", "sentence preference",
         "how much likelier two words of one sentence are to be similar, at equal distance and repetition",
-        derived.sentence_preference, derived.sentence_classes, EVERYWHERE, column="sentence_share",
+        "of one sentence and across sentences", EVERYWHERE,
     ),
     _matched(
-        "repetition_preference",
+        "repetition_preference", "repetition", "repetition preference",
         "how much likelier a repeated token is to be similar to itself, at equal distance and sentence",
-        derived.repetition_preference, derived.repetition_classes, EVERYWHERE, column="repetition_share",
+        "of a repeated token and of two different ones", EVERYWHERE,
     ),
     _matched(
-        "separator_similarity",
-        "how much likelier a sentence stop and another token are to be similar than two words, at equal distance",
-        derived.separator_similarity, derived.separator_classes, HEADS | LAYERS,
+        "separator_similarity", "stop", "separator similarity",
+        "how much likelier a sentence stop and a word are to be similar than two words, at equal distance",
+        "of a stop and a word, and of two words", EVERYWHERE,
+    ),
+    _matched(
+        "separator_against_punctuation", "stop_punctuation", "separator similarity against punctuation",
+        "how much likelier a sentence stop and a word are to be similar than other punctuation and a word, at equal "
+        "distance", "of a stop and a word, and of other punctuation and a word",
+    ),
+    _matched(
+        "noise_rate", "noise", "noise rate",
+        "how much likelier two unrelated words are to be similar than two related ones, at equal distance",
+        "of unrelated words and of related ones",
     ),
     Quantity(
         "reach_within", "reach within the sentence",
-        "mean distance of similar pairs of one sentence, over that of all pairs of one sentence", _pairs,
-        derived.reach_within, 1.0, shown=LAYERS,
+        "mean distance of similar pairs of one sentence, over that of all pairs of one sentence",
+        lambda view: view.distances(WITHIN), derived.distance_over_base, "pairs", 1.0, smallest=0.05, needs=_PAIRS,
+        top_needs=("base_pairs", "top_pairs"), lack="there are no similar pairs of one sentence", shown=LAYERS,
     ),
-    Quantity(
-        "across_rate", "similar pairs across sentences",
-        "similar pairs across sentences, over their number if they fell evenly on pairs of words", _pairs,
-        derived.across_rate, 1.0, shown=LAYERS,
-    ),
-    Quantity(
-        "noise_rate", "noise rate", "share of unrelated pairs among the similar pairs of words, over that among all",
-        _pairs, derived.noise_rate, 1.0,
-    ),
-    Quantity(
+    _focal(
         "focal_unique", "different focal tokens", "number of different focal tokens among the heads of a layer",
-        _focal, lambda number, expected, windows: ratio(number, windows),
-        none_formula=lambda number, expected, windows: ratio(expected, windows), shown=SUMMARY, short="focal tokens",
-        heads=False,
+        lambda unique, null: derived.mean_of_counts(unique), shown=SUMMARY, short="focal tokens",
     ),
-    Quantity(
-        "focal_expected", "different focal tokens by chance",
-        "number of different focal tokens if every head drew a token of the text", _focal,
-        lambda number, expected, windows: ratio(expected, windows), shown=SUMMARY, short="by chance", heads=False,
+    _focal(
+        "focal_null", "different focal tokens by chance",
+        "the same number where tokens that occur equally often have exchanged their places",
+        lambda unique, null: derived.mean_of_counts(null), shown=SUMMARY, short="by chance",
     ),
-    Quantity(
+    _focal(
         "focal_excess", "different focal tokens beyond chance",
-        "number of different focal tokens, less that expected by chance", _focal,
-        lambda number, expected, windows: ratio(number, windows) - ratio(expected, windows), 0.0, heads=False,
+        "number of different focal tokens less that by chance, over the number of heads", _excess, none=0.0,
+        bound=0.02, shown=LAYERS,
     ),
     Quantity(
-        "focal_share", "common-token score", "share of similar pairs that contain the focal token", _shares, ratio,
-        smallest=0.05, shown=EVERYWHERE, short="focal share", column="focal_share",
+        "focal_mixed", "different focal tokens of mixed heads",
+        "number of different focal tokens among as many heads drawn from all layers", lambda view: view.mixed(), ratio,
+        "order", of_layers=True, needs=("top_mixed",), lack="no window has pairs",
+    ),
+    Quantity(
+        "focal_share", "common-token score", "share of similar pairs that contain the focal token",
+        lambda view: view.shares(), ratio, smallest=0.05, needs=("focal_share", "flat"), shown=EVERYWHERE,
+        short="focal share", column="focal_share", lack="all matrices are flat",
     ),
     Quantity(
         "focal_frequency", "frequency of the focal token", "share of the window's tokens that are the focal one",
-        lambda view: view.windows("focal_frequency"), ratio,
+        lambda view: (view.head("focal_frequency"), view.not_flat()), ratio, needs=("focal_frequency", "flat"),
     ),
     Quantity(
         "focal_distance", "distance of the focal token's pairs", "mean distance of similar pairs with the focal token",
-        lambda view: view.windows("focal_distance"), ratio,
+        lambda view: (view.head("focal_distance"), view.not_flat()), ratio, needs=("focal_distance", "flat"),
     ),
     Quantity(
-        "mask_contrast", "mask contrast", "mean level inside less that outside the mask of high attention",
-        _regions, _contrast, 0.0, smallest=0.02, shown=HEADS | LAYERS, needs=("region_sum",),
+        "focal_longest", "focal tokens with the longest output",
+        "share of windows in which the focal token is the one with the longest output",
+        lambda view: (view.head("focal_longest"), view.not_flat()), ratio, needs=("focal_longest", "flat"),
     ),
     Quantity(
-        "likeness", "likeness to attention", "correlation of similarity with attention",
-        lambda view: view.windows("attention_correlation"), ratio, smallest=0.1,
-        shown=EVERYWHERE, needs=("attention_correlation",),
+        "norm_correlation", "dependence on vector length",
+        "correlation over tokens between the length of the output and the number of top pairs a token is in",
+        lambda view: (view.head("norm_correlation"), view.windows()), ratio, "order", 0.0, smallest=0.1,
+        needs=("norm_correlation",), lack="no window has pairs", shown=LAYERS, short="norm dependence",
     ),
-    _separation("sentence", "separation of sentence pairs from noise"),
-    _separation("repeated", "separation of repeated pairs from noise"),
-    _separation("all", "separation of all related pairs from noise", LAYERS),
     Quantity(
-        "high_pairs", "number of similar pairs", "number of pairs whose level is at least τ", _pairs,
-        lambda high, every: high.sum((-2, -1)), shown=SUMMARY | TEXT, short="high pairs", whole=True,
+        "mask_auc", "similarity where attention is",
+        "probability that a pair of two tokens with high attention lies above one of two without, at the same distance",
+        lambda view: view.order("inside"), ratio, "order", 0.5, 0.55, 0.05, needs=(*_WINS, "mask_pairs"),
+        lack="no window has pairs both inside and outside the mask", shown=HEADS | LAYERS, short="mask AUC",
+        column="mask_auc",
+    ),
+    Quantity(
+        "mask_contrast", "mean level inside the mask less outside",
+        "mean level of pairs of two tokens with high attention, less that of two without, at θ",
+        lambda view: view.mask(), contrast_of_means, "main", 0.0, needs=("mask_sum", "mask_pairs"),
+        lack="no pair lies inside the mask, or none outside",
+    ),
+    Quantity(
+        "likeness", "likeness to attention",
+        "correlation of similarity with attention, by the map that it is more like", lambda view: view.correlations(),
+        derived.larger_mean, "order", smallest=0.1, needs=("attention_correlation",), lack="no window has pairs",
+        shown=EVERYWHERE, column="likeness",
+    ),
+    Quantity(
+        "unlikeness", "1 less likeness to attention", "what is left of similarity beside attention",
+        lambda view: view.correlations(), lambda *sums: 1 - derived.larger_mean(*sums), "order", 0.0, 0.5,
+        needs=("attention_correlation",), lack="no window has pairs",
+    ),
+    *_separation("sentence", "pairs of one sentence", HEADS | LAYERS),
+    *_separation("repeated", "repetitions", HEADS | LAYERS),
+    *_separation("related", "related pairs", NOWHERE),
+    Quantity(
+        "high_pairs", "number of similar pairs", "number of pairs whose level is at least τ",
+        lambda view: (view.number(),), np.asarray, "pairs", adds_up=True, needs=("base_pairs",),
+        top_needs=("top_pairs",), shown=SUMMARY | TEXT, short="high pairs",
     ),
     Quantity(
         "flat", "flat matrices", "number of matrices without a positive similarity",
-        lambda view: (view.variable("flat"),), lambda flat: flat, shown=SUMMARY, whole=True,
+        lambda view: (view.head("flat"),), np.asarray, adds_up=True, needs=("flat",), shown=SUMMARY,
     ),
 )  # fmt: skip
 QUANTITIES: dict[str, Quantity] = {quantity.name: quantity for quantity in _ALL}
@@ -238,6 +259,17 @@ def withdraw(name: str) -> None:
     if QUANTITIES.get(name) in (None, *_ALL):
         raise HeadscopeError(f"{name!r} is not a quantity of yours", "withdraw what you declared")
     del QUANTITIES[name]
+
+
+def named(name: str) -> Quantity:
+    """A quantity by its name.
+
+    >>> named("mask_auc").none
+    0.5
+    """
+    if name not in QUANTITIES:
+        raise HeadscopeError(f"there is no quantity {name!r}", f"use one of {', '.join(QUANTITIES)}")
+    return QUANTITIES[name]
 
 
 def shown_in(place: str, variables: Collection[str] | None = None) -> list[Quantity]:

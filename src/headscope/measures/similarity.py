@@ -53,7 +53,16 @@ def products(vectors: Tensor) -> Tensor:
 
 def lengths(product: Tensor) -> Tensor:
     """n_i, the length of each vector, from its product with itself: (…, T, T) to (…, T)."""
-    return product.diagonal(dim1=-2, dim2=-1).sqrt()
+    return root(product.diagonal(dim1=-2, dim2=-1))
+
+
+def root(values: Tensor) -> Tensor:
+    """Square roots in float32, rounded as they should be, which torch's own are not on every processor.
+
+    >>> root(torch.tensor([9.0, 2.0])).tolist()
+    [3.0, 1.4142135381698608]
+    """
+    return values.double().sqrt().float()
 
 
 def cosines(vectors: Tensor) -> Tensor:
@@ -78,26 +87,14 @@ def of_query_heads(grouped: Tensor, heads: int) -> Tensor:
 
 
 def similarity(outputs: Tensor, kind: str = "dot") -> Tensor:
-    """S = O·Oᵀ with a zero diagonal, for each head: (…, T, d) to (…, T, T). A zero vector's cosine is 0.
+    """S by product or cosine with a zero diagonal, as it is looked at: (…, T, d) to (…, T, T).
 
     >>> similarity(torch.tensor([[1.0, 0.0], [2.0, 2.0]])).tolist()
     [[0.0, 2.0], [2.0, 0.0]]
     """
-    if kind == "cosine":
-        outputs = unit(outputs)
-    matrix = outputs @ outputs.transpose(-1, -2)
+    matrix = cosines(outputs) if kind == "cosine" else products(outputs)
     matrix.diagonal(dim1=-2, dim2=-1).zero_()
     return matrix
-
-
-def unit(outputs: Tensor) -> Tensor:
-    """Vectors of length 1, whose products are cosines; a zero vector stays zero.
-
-    >>> unit(torch.tensor([[0.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.0, 1.0], [0.0, 0.0]]
-    """
-    lengths: Tensor = outputs.norm(dim=-1, keepdim=True)
-    return outputs / lengths.clamp_min(torch.finfo(outputs.dtype).tiny)
 
 
 def pair_places(counting: Tensor) -> tuple[Tensor, Tensor]:

@@ -132,5 +132,6 @@ def _labelled(window: Window, own: Mapping[str, Labels], first: Tensor, second: 
 
 def moved(known: Known, device: torch.device) -> Known:
     """The same on another device."""
-    every = {each.name: getattr(known, each.name) for each in fields(known)}
-    return replace(known, **{name: value.to(device) for name, value in every.items() if isinstance(value, Tensor)})
+    every: dict[str, Any] = {each.name: getattr(known, each.name) for each in fields(known)}
+    tensors = {name: value.to(device) for name, value in every.items() if isinstance(value, Tensor)}
+    return replace(known, **(every | tensors))

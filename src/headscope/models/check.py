@@ -55,6 +55,7 @@ class Stack:
     heads: int
     width: int  # of one head's output
     causal: bool
+    values: bool = False  # whether the values that the tap hands over are those that O was made of
 
 
 @dataclass(slots=True)
@@ -87,7 +88,10 @@ def self_check(model: nn.Module, batch: Batch, *, route: str = "auto") -> Report
     report = Report(type(model).__name__, run.route, TOLERANCE[next(model.parameters()).dtype])
     for stack in ("encoder", "decoder", "cross"):
         if any(layer.stack == stack for layer in run.layers):
-            report.checks += StackCheck(run, stack, report).all_checks()
+            seen = StackCheck(run, stack, report.tolerance)
+            checks = seen.all_checks()
+            report.stacks[stack] = seen.shape(checks)
+            report.checks += checks
     report.checks.append(Check("model", UNCHANGED, not run.changed, note=", ".join(run.changed[:3])))
     declared = ("encoder", "decoder", "cross") if getattr(run.config, "is_encoder_decoder", False) else ()
     report.checks += [Check(s, LAYERS, False, note="none captured") for s in declared if s not in report.stacks]
@@ -97,15 +101,20 @@ def self_check(model: nn.Module, batch: Batch, *, route: str = "auto") -> Report
 class StackCheck:
     """The equalities of one stack."""
 
-    def __init__(self, run: Probe, stack: str, report: Report) -> None:
-        self.run, self.stack, self.tolerance = run, stack, report.tolerance
+    def __init__(self, run: Probe, stack: str, tolerance: float) -> None:
+        self.run, self.stack, self.tolerance = run, stack, tolerance
         self.places = [k for k, layer in enumerate(run.layers) if layer.stack == stack]
         self.layers = [run.layers[k] for k in self.places]
         self.queries = run.batch if stack == "encoder" or run.decoder is None else run.decoder
         self.keys = run.decoder if stack == "decoder" and run.decoder is not None else run.batch
         self.ends = self.queries.lengths  # rows of padding hold whatever the backend leaves there
-        shape = self.layers[0].outputs.shape
-        report.stacks[stack] = Stack(stack, len(self.layers), shape[1], shape[3], causal=stack == "decoder")
+
+    def shape(self, checks: Iterable[Check]) -> Stack:
+        """The stack as seen, and whether the checks have shown its values to be right."""
+        _, heads, _, width = self.layers[0].outputs.shape
+        passed = {check.name: check.passed for check in checks}
+        values = passed.get(PRODUCT) is True and passed.get(VALUES) is not False
+        return Stack(self.stack, len(self.layers), heads, width, self.stack == "decoder", values)
 
     def all_checks(self) -> list[Check]:
         """All of them; where the shapes or the numbers are wrong the rest would mean nothing."""
@@ -155,8 +164,18 @@ class StackCheck:
         return self.result(FINITE, True)
 
     def product(self) -> Check:
-        """The weights, values and outputs belong together."""
-        return self.within(PRODUCT, (product_error(x, b, end) for x in self.layers for b, end in enumerate(self.ends)))
+        """The weights, values and outputs belong together: the values are those that the tap hands to everybody."""
+        worst, place = -1.0, ""
+        for layer in self.layers:
+            where = f"layer {layer.layer} ({layer.module})"
+            if problem := unfit_values(layer):
+                return self.result(PRODUCT, False, f"{where}: {problem}")
+            for b, end in enumerate(self.ends):
+                off = product_error(layer, b, end)
+                off = off if math.isfinite(off) else math.inf  # `>` would pass over a NaN
+                worst, place = (off, where) if off > worst else (worst, place)
+        passed = worst <= self.tolerance
+        return self.result(PRODUCT, passed, "" if passed else f"{place} is off by {worst:.1e}", worst)
 
     def values(self) -> Check:
         """V, seen on its own: as it left the projection, before the attention call."""
@@ -210,14 +229,21 @@ def weights_of(layer: LayerHeads) -> Tensor:
     return layer.weights
 
 
+def unfit_values(layer: LayerHeads) -> str:
+    """Why the values cannot be multiplied with the weights of all heads, if they cannot."""
+    if layer.values is None:
+        return "the tap saw no values"
+    (batch, heads, _, keys), width = weights_of(layer).shape, layer.outputs.shape[-1]
+    shape = tuple(layer.values.shape)
+    if len(shape) != 4 or heads % shape[1] or (shape[0], *shape[2:]) != (batch, keys, width):
+        return f"values of shape {shape} are not those of {heads} heads, {keys} tokens, {width} wide"
+    return ""
+
+
 def product_error(layer: LayerHeads, row: int, end: int) -> float:
     """How far the outputs of one text are from A·V."""
-    assert layer.values is not None
-    heads = layer.outputs.shape[1]
-    values = layer.values[row].repeat_interleave(heads // layer.values.shape[1], dim=0)  # (H, Tk, d)
-    product = weights_of(layer)[row].double() @ values.double()  # (H, Tq, d)
-    # What a model pads the values with (to reach a width its kernels like) is not part of the output.
-    return relative_error(layer.outputs[row, :, :end], product[:, :end, : layer.outputs.shape[-1]])
+    product = weights_of(layer)[row].double() @ layer.values_of_heads[row].double()  # (H, Tq, d)
+    return relative_error(layer.outputs[row, :, :end], product[:, :end])
 
 
 def reads_what_it_may(layer: LayerHeads, ends: list[int], key_ends: list[int]) -> bool:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers
 
+from headscope.control import Control, read_control
 from headscope.errors import HeadscopeError, brief
 from headscope.models.check import Report, self_check
 from headscope.models.forward import collate, pad_token
 from headscope.models.model import Model
+from headscope.models.permuting import permute_weights
 from headscope.models.source import Source, find
 from headscope.windows.template import Template, read_template
 
@@ -38,28 +40,30 @@ def load(
     dtype: str = "auto",
     revision: str | None = None,
     check: bool = True,
-    random_weights: int | None = None,
+    control: str | None = None,
 ) -> Model:
     """Load a model: the embedded one, a hub id, a local folder or a GGUF file.
 
     Weights come from safetensors or GGUF files only and remote code is never run. `device="auto"` takes a GPU where
     there is one. `dtype="auto"` is float32 whatever the file holds, because levels and counts are read off small
     differences. The self-check runs on every model; `check=False` keeps its report in `model.report` instead of
-    raising. `random_weights` is a seed: the same architecture and tokenizer, as they were before any training.
+    raising. `control` takes something away, for runs to compare with: "untrained:SEED" gives the architecture fresh
+    weights, "permuted:SEED" shuffles the trained ones within each matrix, and under "rotated" the trained model is
+    analysed with sentences that mean nothing.
 
     >>> model = load()
     >>> model
     Model('headscope/bert12', BertModel, encoder 12 layers × 12 heads, cpu, float32)
+    >>> load(control="permuted:0").name
+    'headscope/bert12 (permuted weights, seed 0)'
     """
+    wanted = read_control(control)
     source = find(name, revision)
     where, precision = _device(device), _dtype(dtype)
     if where.type == "cpu" and precision == torch.bfloat16 and not cpu_multiplies_bfloat16():
         raise HeadscopeError("this CPU cannot multiply bfloat16 matrices", 'use dtype="float32" or a GPU')
     with _quiet():
-        network = (
-            _network(source, precision) if random_weights is None else _untrained(source, precision, random_weights)
-        )
-        network = network.to(where).eval()
+        network = _network_under(wanted, source, precision).to(where).eval()
         tokenizer = _tokenizer(source, network)
     template = _template(source, tokenizer)
     report = _check(network, tokenizer, template, source)
@@ -69,8 +73,7 @@ def load(
             "load(..., check=False) loads it all the same"
         )
         report.raise_if_failed(_name_bad_weights(network) or remedy)
-    name = source.name if random_weights is None else f"{source.name} (random weights, seed {random_weights})"
-    return Model(name, network, tokenizer, template, report)
+    return Model(source.name, network, tokenizer, template, report, wanted)
 
 
 def _device(device: str) -> torch.device:
@@ -159,12 +162,21 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
     return network
 
 
-def _untrained(source: Source, dtype: torch.dtype, seed: int) -> Any:
+def _network_under(control: Control | None, source: Source, dtype: torch.dtype) -> Any:
+    """The network as trained, or with the weights that a control gives it."""
+    network = _network(source, dtype)  # in any case: what is wrong with a folder is wrong with its untrained twin
+    if control is None or control.seed is None:
+        return network
+    if control.kind == "permuted":
+        permute_weights(network, control.seed)
+        return network
+    config = network.config
+    del network  # two of them need not fit into memory
+    return _untrained(config, source, dtype, control.seed)
+
+
+def _untrained(config: Any, source: Source, dtype: torch.dtype, seed: int) -> Any:
     """The architecture with the weights that training would begin with, the same for the same seed."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
-        raise HeadscopeError(f"random_weights={seed!r}", "give a whole number from 0")
-    # The trained model is loaded first: what is wrong with a folder is wrong with its untrained twin.
-    config = _network(source, dtype).config
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

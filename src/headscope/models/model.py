@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from headscope.choices import DEFAULT_WINDOW
+from headscope.control import Control, read_control
 from headscope.errors import HeadscopeError
 from headscope.models.check import Report, Stack
 from headscope.shortcuts import ModelShortcuts
@@ -17,15 +18,45 @@ UNBOUNDED = 1_000_000  # tokenizers write a huge number where there is no limit
 
 
 class Model(ModelShortcuts):
-    """What `headscope.load` returns. `network` and `tokenizer` are the transformers objects."""
+    """What `headscope.load` returns. `network` and `tokenizer` are the transformers objects.
 
-    def __init__(self, name: str, network: Any, tokenizer: Any, template: Template, report: Report) -> None:
-        self.name, self.network, self.tokenizer, self.template, self.report = name, network, tokenizer, template, report
+    `control` is what was taken away from it, None for a model as it is; `name` says so too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: Any,
+        tokenizer: Any,
+        template: Template,
+        report: Report,
+        control: Control | None = None,
+    ) -> None:
+        self.name = name if control is None else f"{name} ({control.words})"
+        self.network, self.tokenizer, self.template, self.report = network, tokenizer, template, report
+        self.control = control
 
     def __repr__(self) -> str:
         stacks = ", ".join(f"{s.name} {s.layers} layers × {s.heads} heads" for s in self.report.stacks.values())
         dtype = str(self.network.dtype).removeprefix("torch.")
         return f"Model({self.name!r}, {type(self.network).__name__}, {stacks}, {self.network.device.type}, {dtype})"
+
+    def under(self, control: str) -> Model:
+        """The same network under a control that leaves it as it is; others take a model of their own.
+
+        >>> import headscope
+        >>> headscope.load().under("rotated")
+        Model('headscope/bert12 (rotated sentences)', BertModel, encoder 12 layers × 12 heads, cpu, float32)
+        """
+        wanted = read_control(control)
+        if wanted is None or wanted == self.control:
+            return self
+        if wanted.changes_model or self.control is not None:
+            raise HeadscopeError(
+                f"{self.name!r} is loaded already, and control={control!r} would be another model",
+                f"load that one: headscope.load(NAME, control={control!r})",
+            )
+        return Model(self.name, self.network, self.tokenizer, self.template, self.report, wanted)
 
     @property
     def stacks(self) -> dict[str, Stack]:

@@ -45,6 +45,7 @@ class Reader:
             model.network,
             self._hand_over,
             weights=True,
+            values=True,  # they are the model's own and cost nothing; see `Stack.values` before using them
             route=model.report.route,
             causal=model.stack().causal,
             layers=layers,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headscope.control import USUAL, Control, read_control
 from headscope.errors import HeadscopeError
 from headscope.files import write_whole
 from headscope.models.load import load
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from headscope.findings import Findings
     from headscope.result.result import Result
 
-FLOORS = 3
-FLOOR_TEXTS = 1000
+CONTROL_TEXTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Reproduction:
     """What `reproduce` leaves behind."""
 
     result: Result
-    floors: tuple[Result, ...]
+    controls: tuple[Result, ...]
     findings: Findings
     figures: tuple[Path, ...]
     report: Path
@@ -39,8 +39,8 @@ def reproduce(
     texts: Any,
     out: str | Path,
     *,
-    floors: int = FLOORS,
-    floor_texts: int = FLOOR_TEXTS,
+    controls: Sequence[str] = USUAL,
+    control_texts: int = CONTROL_TEXTS,
     formats: tuple[str, ...] = ("svg",),
     device: str = "auto",
     dtype: str = "auto",
@@ -48,19 +48,20 @@ def reproduce(
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Reproduction:
-    """Analyse the texts, then the same architecture untrained, and write findings, figures and a report.
+    """Analyse the texts, then the first of them under each control, and write findings, figures and a report.
 
-    Everything goes into the folder `out`; the same call again goes on where it was stopped. `floors` untrained models
-    read the first `floor_texts` texts. Other options are those of `analyze`.
+    Everything goes into the folder `out`; the same call again goes on where it was stopped. `controls` are written as
+    for `analyze`, and read the first `control_texts` texts. Other options are those of `analyze`.
     """
-    if floors < 0 or floor_texts < 1:
-        raise HeadscopeError(f"floors={floors}, floor_texts={floor_texts}", "give whole numbers from 0 and from 1")
+    wanted = _checked(controls)
+    if not isinstance(control_texts, int) or control_texts < 1:
+        raise HeadscopeError(f"control_texts={control_texts}", "ask for at least one text")
     reading, others = split_options(options)
     corpus = open_texts(texts, **reading, seed=others.get("seed", 0))
-    if floors and not corpus.repeatable:
+    if wanted and not corpus.repeatable:
         raise HeadscopeError(
-            "the texts come from a stream that passes by once, and untrained models read them too",
-            "give files or a list, or ask for no floors (--floors 0)",
+            "the texts come from a stream that passes by once, and control runs read them too",
+            "give files or a list, or ask for no controls (--controls without names, controls=[])",
         )
     say = tell or (lambda message: None)
     folder = Path(out)
@@ -69,13 +70,16 @@ def reproduce(
     trained = load(model, **how)
     say("reading the texts")
     result = analyze(trained, corpus, out=folder / "run", per_text=True, **others)
-    untrained = []
-    for seed in range(floors):
-        say(f"reading texts with an untrained model ({seed + 1} of {floors})")
-        network = load(model, **how, random_weights=seed)
-        untrained.append(analyze(network, corpus.first(floor_texts), out=folder / f"floor-{seed}", **others))
+    beside = []
+    for number, control in enumerate(wanted, 1):
+        say(f"control {number} of {len(wanted)}: {control.words} (the first {control_texts:,} texts)")
+        name = str(control)
+        under = load(model, **how, control=name) if control.changes_model else trained.under(name)
+        place = folder / f"control-{name.replace(':', '-')}"
+        beside.append(analyze(under, corpus.first(control_texts), out=place, **others))
+        del under  # before the next is loaded
     say("comparing the claims with the numbers")
-    findings = result.findings(floors=untrained)
+    findings = result.findings(controls=beside)
     write_json(folder / "findings.json", findings)
     drawn = draw_all(result, findings=findings, model=trained, tell=lambda title: say(f"drawing: {title}"))
     saved = [
@@ -85,8 +89,17 @@ def reproduce(
         for kind in formats
     ]
     say("writing the report")
-    report = write_report(result, folder / "report.html", findings=findings, floors=untrained, figures=drawn)
-    return Reproduction(result, tuple(untrained), findings, tuple(saved), report)
+    report = write_report(result, folder / "report.html", findings=findings, figures=drawn)
+    return Reproduction(result, tuple(beside), findings, tuple(saved), report)
+
+
+def _checked(controls: Sequence[str]) -> list[Control]:
+    """The controls that are asked for, each once; a wrong one is refused before hours are spent."""
+    wanted = [read for each in controls if (read := read_control(each)) is not None]
+    twice = next((each for k, each in enumerate(wanted) if each in wanted[:k]), None)
+    if twice is not None:
+        raise HeadscopeError(f"the control {twice} is named twice", "name each once")
+    return wanted
 
 
 def write_json(file: Path, findings: Findings) -> None:

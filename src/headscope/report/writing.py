@@ -49,19 +49,20 @@ def write_report(
     out: str | Path,
     *,
     findings: Findings | None = None,
-    floors: Sequence[Result] = (),
+    controls: Sequence[Result] = (),
     model: Model | None = None,
     figures: Iterable[Drawn] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Path:
     """Write a result as one self-contained HTML file: findings, figures, examples, texts, settings.
 
-    `model` is needed for one figure only, that of a single head and text, and must be the one that was analysed.
+    `controls` are control runs of the same model; `findings`, where they are given, were made with them. `model` is
+    needed for one figure only, that of a single head and text, and must be the one that was analysed.
     """
     import jinja2
 
     target = make_folder_for(out)
-    findings = findings or result.findings(floors=floors)
+    findings = findings or result.findings(controls=controls)
     drawn = (
         figures
         if figures is not None
@@ -83,7 +84,8 @@ def write_report(
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
-        floors=[in_a_line(floor.model["name"]) for floor in floors],
+        untrained=any(finding.untrained for finding in findings),
+        controls=[in_a_line(name) for name in findings.about.get("controls", ())],
     )
     return write_whole(target, page)
 
@@ -157,9 +159,9 @@ def about_texts(result: Result) -> dict[str, Any]:
     """How many texts, how long, in which groups, and what was left out."""
     data, texts = result.dataset, result.texts
     windows = int(data["texts"])
-    shards = result.shards
+    blocks = result.by_block
     counted = {
-        name: int(shards["texts_read"].values[[str(group) == name for group in shards["group"].values]].sum())
+        name: int(blocks["texts_read"].values[[str(group) == name for group in blocks["group"].values]].sum())
         for name in result.groups
     }
     flat = data["flat"].values
@@ -170,7 +172,9 @@ def about_texts(result: Result) -> dict[str, Any]:
         "tokens": float(data["tokens"].sum()) / max(windows, 1),
         "categories": {str(c): int(n) for c, n in zip(data["category"].values, data["tokens"].values, strict=True)},
         "groups": {in_a_line(name): number for name, number in counted.items()} if any(counted) else {},
-        "shards": shards.sizes["shard"],
+        "blocks": blocks.sizes["block"],
+        "clusters": int(texts.get("clusters", 0)),
+        "clusters_again": int(texts.get("clusters_again", 0)),
         "bad": int(texts["bad"]),
         "first_bad": [in_a_line(brief(ValueError(str(each)))) for each in texts.get("first_bad", [])],
         "refused": int(texts["refused"]),

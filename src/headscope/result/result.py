@@ -198,6 +198,8 @@ class Result(ResultShortcuts):
             "texts": self.texts["texts"] + other.texts["texts"],
             "bad": self.texts["bad"] + other.texts["bad"],
             "refused": self.texts["refused"] + other.texts["refused"],
+            "clusters": self.texts.get("clusters", 0) + other.texts.get("clusters", 0),
+            "clusters_again": self.texts.get("clusters_again", 0) + other.texts.get("clusters_again", 0),
             "whole": False,
         }
         return self._written([ResultBlocks(self), ResultBlocks(other)], {"texts": texts})

@@ -9,18 +9,18 @@ from typing import Any, Unpack
 
 from headscope.choices import RunChoices
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 from headscope.models.load import load
 from headscope.models.model import Model
 from headscope.result.result import Result
 from headscope.result.schema import FILE
+from headscope.runs.clusters import check_clusters
 from headscope.runs.folder import RunFolder
+from headscope.runs.plan import MOST_WINDOWS
 from headscope.runs.progress import Progress, choose_progress
 from headscope.runs.run import Run, WorkOptions, check_bad
 from headscope.runs.settings import make_settings
 from headscope.texts import Corpus, ReadingOptions, Survey, open_texts
-
-LARGEST_SHARD_SIZE = 65_536  # texts of a shard whose size the caller names
 
 
 class AnalyzeOptions(RunChoices, ReadingOptions, total=False):
@@ -32,6 +32,7 @@ def analyze(
     texts: Any,
     *,
     out: str | Path | None = None,
+    control: str | None = None,
     layers: Collection[int] | None = None,
     relations: Mapping[str, Labels] | None = None,
     shard_size: int | None = None,
@@ -48,16 +49,16 @@ def analyze(
     of strings, (id, text, group) or mappings. With `out` the work goes into that folder: the same call again goes on
     where it was stopped. `relations` maps names to functions from a window to a list of labels, one for each token:
     pairs with equal labels are counted in a variable of their own. `per_text` also keeps a row per text, layer and
-    head. The number of `threads` changes no number. The other options are the method's choices (`headscope.choices`)
-    and how texts are read (`headscope.texts.ReadingOptions`).
+    head. The number of `threads` changes no number. `control` is that of `load`: a run to compare others with; a model
+    that was loaded under one needs none here. The other options are the method's choices (`headscope.choices`) and how
+    texts are read (`headscope.texts.ReadingOptions`).
 
     >>> import headscope
     >>> result = headscope.analyze(None, ["It rains. It pours.", "The cat saw the dog. The dog ran."], progress=False)
     >>> int(result.dataset.texts), int(result.dataset.pairs.sel(layer=0, head=0).sum())
     (2, 73)
     """
-    if not isinstance(model, Model):
-        model = load(model)
+    model = model_under(control, model)
     relations = dict(relations or {})
     reading, choices = split_options(options)
     settings = make_settings(model, choices, layers=layers, relations=relations)
@@ -77,6 +78,13 @@ def analyze(
     return Result(folder.path / FILE, keep=temporary)  # a temporary folder is removed with the last that keeps it
 
 
+def model_under(control: str | None, model: Model | str | None) -> Model:
+    """The model that is meant, loaded where it is only named; a control that makes no sense is refused before that."""
+    if not isinstance(model, Model):
+        return load(model, control=control)
+    return model if control is None else model.under(control)
+
+
 def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoices]:
     """Options of how texts are read, and all the others.
 
@@ -92,6 +100,7 @@ def checked_survey(corpus: Corpus, strict: bool, progress: Progress) -> Survey:
     """Look through the texts; none at all is an error, and bad ones are where the caller is strict."""
     survey = corpus.survey(progress.surveyed)
     if survey.known:
+        check_clusters(survey)
         check_bad(survey.texts, survey.bad, survey.first_bad, strict, corpus.name)
     return survey
 
@@ -102,6 +111,6 @@ def checked_sizes(options: WorkOptions) -> WorkOptions:
         number = getattr(options, name)
         if number is not None and (not isinstance(number, int) or number < 1):
             raise HeadscopeError(f"{name}={number}", "give a whole number from 1")
-    if (options.shard_size or 1) > LARGEST_SHARD_SIZE:
-        raise HeadscopeError(f"shard_size={options.shard_size}", f"a shard has {LARGEST_SHARD_SIZE:,} texts at most")
+    if (options.shard_size or 1) > MOST_WINDOWS:
+        raise HeadscopeError(f"shard_size={options.shard_size}", f"a shard has {MOST_WINDOWS:,} texts at most")
     return options

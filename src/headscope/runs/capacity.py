@@ -13,7 +13,7 @@ import psutil
 import torch
 
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 from headscope.models.reading import OutOfMemory
 from headscope.runs.plan import default_batch
 from headscope.runs.settings import Settings

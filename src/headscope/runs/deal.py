@@ -1,4 +1,4 @@
-"""Dealing texts out into shards: in the order they come, but never two groups in one shard."""
+"""Dealing texts out into shards: in the order they come, never two groups in one shard, clusters in one piece."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from headscope.runs.plan import LARGEST_SHARD, SHARDS, default_shard_size
+from headscope.runs.clusters import too_many_windows
+from headscope.runs.plan import LARGEST_SHARD, MOST_WINDOWS, SHARDS, default_shard_size
 from headscope.texts import Bad, BadRecords, Record
 from headscope.texts.corpus import check_groups, hash_of
 
@@ -33,11 +34,16 @@ class Shard:
 
 
 def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterator[Shard]:
-    """Cut a stream into shards of at most `size` texts; what is not a text is counted in `bad`.
+    """Cut a stream into shards of `size` texts; what is not a text is counted in `bad`.
+
+    A shard that ends within a cluster goes on to the cluster's end, and so becomes larger.
 
     >>> texts = [Record("a", "One.", "x"), Record("b", "Two.", "y"), Record("c", "Three.", "x")]
     >>> [(shard.number, shard.group, len(shard.records)) for shard in deal(texts, 2, BadRecords())]
     [(0, 'x', 2), (1, 'y', 1)]
+    >>> texts = [Record(str(k), "It rains.", cluster=cluster) for k, cluster in enumerate("abbbcd")]
+    >>> ["".join(record.cluster for record in shard.records) for shard in deal(texts, 2, BadRecords())]
+    ['abbb', 'cd']
     """
     waiting: dict[str, list[Record]] = {}
     number = 0
@@ -47,11 +53,17 @@ def deal(records: Iterable[Record | Bad], size: int, bad: BadRecords) -> Iterato
             continue
         in_group = waiting.setdefault(record.group, [])
         check_groups(len(waiting))
-        in_group.append(record)
-        if len(in_group) == size:
+        if len(in_group) >= size and in_group[-1].cluster != record.cluster:
             yield Shard(number, record.group, tuple(in_group))
-            waiting[record.group] = []
+            in_group.clear()
             number += 1
+        in_group.append(record)
+        if len(in_group) >= size and not record.cluster:
+            yield Shard(number, record.group, tuple(in_group))
+            in_group.clear()
+            number += 1
+        elif len(in_group) > MOST_WINDOWS:
+            raise too_many_windows(in_group)
     for group, rest in waiting.items():
         if rest:
             yield Shard(number, group, tuple(rest))

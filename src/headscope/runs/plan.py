@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 SHARDS = 32  # of a small collection; large ones have more, of the largest size
 LARGEST_SHARD = 1024  # texts
+MOST_WINDOWS = 65_536  # of a shard, which are held at once: more than a gigabyte
 BATCH_TOKENS = {"cpu": 1024, "other": 32768}  # in a batch, at most: beyond that nothing gets faster
 LEAST_BATCHES = 2  # to a shard, however small: two cores have something to do
 

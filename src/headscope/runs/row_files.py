@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headscope.measures.columns import COLUMNS
-from headscope.result.rows import HEADS, TEXTS
+from headscope.result.rows import FOCAL, FOCAL_NULL, HEADS, TEXTS
 from headscope.runs.worker import ShardResult
 
 
@@ -31,8 +31,8 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
                 "head": pa.array(head.reshape(-1).astype(np.int16)),
                 **{name: pa.array(values[name], from_pandas=True) for name in values if name != "high_pairs"},
                 "high_pairs": pa.array(values["high_pairs"].astype(np.int32)),
-                "focal": pa.array(focal),
-                "focal_null": pa.array(table.focal_null.reshape(-1)),
+                FOCAL: pa.array(focal),
+                FOCAL_NULL: pa.array(table.focal_null.reshape(-1)),
                 "focal_token": pa.DictionaryArray.from_arrays(
                     place.reshape(-1).astype(np.int32), pa.array(words, pa.string())
                 ).cast(pa.string()),
@@ -44,6 +44,7 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
         "text": pa.array(np.arange(len(refs), dtype=np.int64)),
         "id": pa.array([each.record.id for each in refs], pa.string()),
         "group": pa.array([each.record.group for each in refs], pa.string()),
+        "cluster": pa.array([each.record.cluster for each in refs], pa.string()),
         "window": pa.array([each.number for each in refs], pa.int32()),
         "tokens": pa.array([len(each.window) for each in refs], pa.int32()),
         "sentences": pa.array([each.window.sentences for each in refs], pa.int32()),

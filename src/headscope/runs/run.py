@@ -17,7 +17,7 @@ import torch
 from headscope.choices import differences
 from headscope.errors import HeadscopeError
 from headscope.files import sha256_of
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 from headscope.measures.variables import MATRIX, Shape, variable
 from headscope.models.reading import OutOfMemory
 from headscope.result.merge import write_result
@@ -25,6 +25,7 @@ from headscope.result.rows import HEADS, TEXTS, join_tables
 from headscope.result.schema import FILE, VERSION
 from headscope.result.shards import pack
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, threads_for
+from headscope.runs.clusters import ClusterCount
 from headscope.runs.deal import Shard, deal, peek, take_first
 from headscope.runs.fingerprint import model_fingerprint, versions
 from headscope.runs.folder import RESUME_REMEDY, FolderShards, RunFolder, reserve
@@ -68,7 +69,7 @@ class Run:
         self.model, self.settings, self.relations, self.options = model, settings, relations, options
         self.corpus, self.survey, self.folder, self.progress, self.strict = corpus, survey, folder, progress, strict
         self.records = corpus.records()
-        self.bad = BadRecords()
+        self.bad, self.clusters = BadRecords(), ClusterCount()
         self.plan, self.manifest = self._prepared()
 
     # ------------------------------------------------------------------ before
@@ -163,7 +164,8 @@ class Run:
             self.progress.say("the run is finished already")
             return
         plan, before = self.plan, torch.get_num_threads()
-        self.progress.start(self.survey.texts if self.survey.known else None, self.survey.shards(plan.shard_size))
+        shards = None if self.survey.clustered else self.survey.shards(plan.shard_size)  # clusters make them fewer
+        self.progress.start(self.survey.texts if self.survey.known else None, shards)
         try:
             threads = self._threads()
             worker = Worker(self.model, self.settings, self.relations, threads=threads, per_text=plan.per_text)
@@ -181,6 +183,7 @@ class Run:
         self._finish(shard_infos, worker.shapes, refused)
 
     def _shard(self, worker: Worker, shard: Shard, stop: Callable[[], bool]) -> dict[str, Any]:
+        self.clusters.add(shard.records)
         shard_info = self.folder.finished_shard(shard.number)
         if shard_info is not None:
             if shard_info["hash"] != shard.hash:
@@ -235,6 +238,8 @@ class Run:
             "bad": bad.number,
             "first_bad": bad.first,
             "refused": len(refused),
+            "clusters": self.clusters.number,
+            "clusters_again": self.clusters.again,
         }
         header = {
             "title": "headscope analysis of a collection of texts",
@@ -267,6 +272,11 @@ class Run:
         if bad.number or refused:
             named = "; ".join([*bad.first, *refused][:NAMED])
             self.progress.say(f"{bad.number + len(refused):,} bad records were left out: {named}")
+        if texts["clusters_again"]:
+            self.progress.say(
+                f"{texts['clusters_again']:,} of {texts['clusters']:,} clusters come again in another shard, so that "
+                "intervals may be too narrow: put the texts of a cluster next to each other (and in one group)"
+            )
 
     def _result_bytes(self, shard_infos: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
         """At most so large is the result: what shards hold, once each in blocks, groups and totals, and mean matrices.

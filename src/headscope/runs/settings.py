@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.choices import Choices, RunChoices, make_choices
+from headscope.control import Control
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -25,11 +26,18 @@ class Settings:
     layers: tuple[int, ...] | None = None
     dtype: str = "float32"
     relations: tuple[tuple[str, str], ...] = ()  # the caller's own: name, and hash of the function
+    control: Control | None = None  # what was taken away
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, the choices among the others."""
         layers = None if self.layers is None else list(self.layers)
-        return self.choices.as_dict() | {"layers": layers, "dtype": self.dtype, "relations": dict(self.relations)}
+        control = None if self.control is None else str(self.control)
+        return self.choices.as_dict() | {
+            "layers": layers,
+            "dtype": self.dtype,
+            "relations": dict(self.relations),
+            "control": control,
+        }
 
 
 def make_settings(
@@ -56,6 +64,7 @@ def make_settings(
         kept,
         str(model.network.dtype).removeprefix("torch."),
         tuple((name, hash_of_function(function)) for name, function in relations.items()),
+        model.control,
     )
 
 

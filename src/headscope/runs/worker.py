@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from headscope.errors import HeadscopeError
-from headscope.measures.accumulator import Accumulator
-from headscope.measures.batch_index import Labels
+from headscope.measures.own_relations import Labels
 from headscope.measures.columns import RowTable
-from headscope.measures.compiled_accumulator import CompiledAccumulator, NotFinite
+from headscope.measures.accumulator import Accumulator, NotFinite
+from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory, Reader
+from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
 from headscope.runs.memory import Trimmer, check_tables
-from headscope.runs.plan import batch_size_of
+from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
 from headscope.texts import Record
@@ -27,8 +28,6 @@ from headscope.windows import Window, corpus_windows
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
-
-MOST_WINDOWS = 65_536  # of one shard, which are held at once: more than a gigabyte
 
 
 @dataclass(slots=True)
@@ -137,10 +136,7 @@ class Worker:
                 continue
             shard.windows += [WindowRef(record, number, window) for number, window in enumerate(windows)]
             if len(shard.windows) > MOST_WINDOWS:
-                raise HeadscopeError(
-                    f"the {len(records):,} texts of a shard have more than {MOST_WINDOWS:,} windows",
-                    "make smaller shards",
-                )
+                raise too_many_windows(records)
         shard.windows.sort(key=lambda each: len(each.window))  # stable: like lengths go together
         return shard
 
@@ -211,7 +207,9 @@ class _ShardWork:
             raise
 
     def _read_batch(self, reader: Reader, number: int, begin: int, windows: list[Window]) -> None:
-        batch = reader.batch(windows)
+        batch, control = reader.batch(windows), self.worker.settings.control
+        if control is not None and control.kind == "rotated":
+            batch = batch.rotated(self.worker.settings.choices.special)
         try:
             with self.order.turn("begin", number):
                 sink = self.accumulator.begin(batch, begin)
@@ -243,12 +241,9 @@ def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
         kept = tuple(layer for layer in layers if layer < stack.layers)
         if not kept:  # a decoder may be less deep than its encoder
             continue
-        cross = stack.name == "cross"
-        # What cross-attention reads are values of other tokens than those that its pairs are of.
-        readings = tuple(name for name in choices.readings if not cross or name != "values")
+        cross = stack.name == "cross"  # its values are the encoder's, its pairs the decoder's
+        readings = tuple(name for name in choices.readings if not (cross and name == "values"))
         if not readings:
-            raise HeadscopeError(
-                f"cross-attention of {model.name!r} cannot be read by value vectors alone", "name another reading, too"
-            )
+            raise HeadscopeError("cross-attention has no reading 'values'", "name another reading beside it")
         shapes[stack.name] = Shape(kept, stack.heads, choices.window, relations, cross, readings)
     return shapes

@@ -16,6 +16,12 @@ class LayerHeads:
     `outputs` holds O = A·V of each query head, before the heads are concatenated and projected. `weights` and `values`
     are there only when they were asked for. `readable` tells which tokens a token may read; None means all of them.
     The tensors are the model's own, not copies: copy what must outlive the forward pass.
+
+    >>> import torch
+    >>> pair = torch.tensor([1.0, 2.0]).view(1, 2, 1, 1)  # two values, shared by four query heads
+    >>> heads = LayerHeads("decoder", 0, "attn", outputs=torch.zeros(1, 4, 1, 1), values=pair)
+    >>> heads.values_of_heads.flatten().tolist()
+    [1.0, 1.0, 2.0, 2.0]
     """
 
     stack: str  # "encoder", "decoder" or "cross"
@@ -25,3 +31,10 @@ class LayerHeads:
     weights: Tensor | None = None  # (B, H, Tq, Tk)
     values: Tensor | None = None  # (B, Hkv, Tk, d); Hkv divides H
     readable: Tensor | None = None  # bool, broadcasts to (B, H, Tq, Tk)
+
+    @property
+    def values_of_heads(self) -> Tensor:
+        """What each query head mixes, (B, H, Tk, d): heads of a group mix the same. A copy where there are groups."""
+        assert self.values is not None, "the tap was not asked for values"
+        shared = self.outputs.shape[1] // self.values.shape[1]
+        return self.values if shared == 1 else self.values.repeat_interleave(shared, dim=1)

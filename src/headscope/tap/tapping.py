@@ -186,7 +186,8 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
                 name,
                 outputs,
                 weights if keep else None,
-                values if self.values else None,
+                # What a model pads values with, to reach a width its kernels like, is no part of them.
+                values[..., : outputs.shape[-1]] if self.values and values is not None else None,
                 readable if keep else None,
             )
         )

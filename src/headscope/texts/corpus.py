@@ -30,6 +30,7 @@ class Survey:
 
     known: bool = True
     texts: int = 0
+    largest_cluster: tuple[str, int] = ("", 0)  # its name, and how many texts of a group follow each other in it
     groups: dict[str, int] = field(default_factory=dict)
     bad_records: BadRecords = field(default_factory=BadRecords)
     fingerprint: str = ""
@@ -44,8 +45,13 @@ class Survey:
         """The first of them, and what is wrong with them."""
         return self.bad_records.first
 
+    @property
+    def clustered(self) -> bool:
+        """Whether any text is of a cluster."""
+        return self.largest_cluster[1] > 0
+
     def shards(self, size: int) -> int | None:
-        """How many shards of at most `size` texts there will be; None where the texts are not known.
+        """How many shards of `size` texts there will be, fewer where clusters are kept together; None: not known.
 
         >>> Survey(texts=7, groups={"law": 5, "news": 2}).shards(2)
         4
@@ -150,6 +156,7 @@ class Corpus:
             return Survey(known=False)
         survey = Survey()
         digest = hashlib.sha256()
+        following: dict[str, tuple[str, int]] = {}  # by group: the cluster at hand, and its texts so far
         for record in self.records():
             if isinstance(record, Bad):
                 survey.bad_records.add(record)
@@ -157,6 +164,10 @@ class Corpus:
             survey.texts += 1
             survey.groups[record.group] = survey.groups.get(record.group, 0) + 1
             check_groups(len(survey.groups))
+            cluster, number = following.get(record.group, ("", 0))
+            following[record.group] = (record.cluster, number + 1 if record.cluster == cluster else 1)
+            if record.cluster and following[record.group][1] > survey.largest_cluster[1]:
+                survey.largest_cluster = following[record.group]
             digest.update(hash_of(record))
             if on_progress is not None and survey.texts % 1000 == 0:
                 on_progress(survey.texts)
@@ -170,7 +181,8 @@ def hash_of(record: Record) -> bytes:
     >>> hash_of(Record("a", "It rains.")) == hash_of(Record("b", "It rains."))
     True
     """
-    return hashlib.sha256(f"{record.group}\x00{record.text}".encode()).digest()
+    cluster = f"\x00{record.cluster}" if record.cluster else ""  # neither texts nor names hold that character
+    return hashlib.sha256(f"{record.group}\x00{record.text}{cluster}".encode()).digest()
 
 
 def check_groups(number: int) -> None:
@@ -187,6 +199,7 @@ class ReadingOptions(TypedDict, total=False):
 
     text_field: str  # field or column of the text
     group_field: str | None  # field or column of the group; groups are kept apart
+    cluster_field: str | None  # field or column of the cluster: texts that are not independent of each other
     id_field: str  # field or column of the id
     split: str  # what a text is in a plain file: "line", "paragraph" or "file"
     format: str | None  # "text", "jsonl", "csv" or "parquet", where the name does not tell
@@ -199,6 +212,7 @@ def open_texts(
     *,
     text_field: str = "text",
     group_field: str | None = None,
+    cluster_field: str | None = None,
     id_field: str = "id",
     split: str = "line",
     format: str | None = None,
@@ -209,7 +223,8 @@ def open_texts(
     """A stream of texts from files, folders, patterns, or any Python iterable of texts.
 
     As names, "-" stands for standard input, "hf:NAME" for a data set, "passages:" for the shipped passages. A list of
-    strings is a list of texts; a list of `Path` is a list of files.
+    strings is a list of texts; a list of `Path` is a list of files. Texts that follow each other with the same value
+    in `cluster_field` (passages of one article) are kept together where intervals are made.
 
     >>> corpus = open_texts(["It rains.", "", ("two", "It pours.", "wet")])
     >>> [str(record) if isinstance(record, Bad) else record.id for record in corpus.records()]
@@ -217,7 +232,7 @@ def open_texts(
     >>> corpus.survey().texts
     2
     """
-    fields = Fields(text_field, group_field, id_field)
+    fields = Fields(text_field, group_field, id_field, cluster_field)
     options: dict[str, Any] = {"limit": limit, "sample": sample, "seed": seed}
     if split not in readers.SPLITS:
         raise HeadscopeError(f"split={split!r}", f"use one of {', '.join(readers.SPLITS)}")

@@ -273,7 +273,7 @@ def _parquet(file: Path, fields: Fields) -> Records:
         with pq.ParquetFile(file) as opened:
             names = opened.schema_arrow.names
             check_columns(file.name, names, fields)
-            wanted = [name for name in (fields.text, fields.group, fields.id) if name in names]
+            wanted = [name for name in (*fields.needed.values(), fields.id) if name in names]
             number = 0
             for block in opened.iter_batches(batch_size=BLOCK, columns=list(dict.fromkeys(wanted))):
                 columns = {name: _values(block.column(name)) for name in block.schema.names}
@@ -298,8 +298,8 @@ def _values(column: Any) -> list[Any]:
 
 def check_columns(name: str, columns: list[str], fields: Fields) -> None:
     """A table without the column is one mistake, not one in every row."""
-    for field, option in ((fields.text, "--text-field"), (fields.group, "--group-field")):
-        if field is not None and field not in columns:
+    for option, field in fields.needed.items():
+        if field not in columns:
             raise HeadscopeError(
                 f"{name!r} has no column {field!r}",
                 f"name one with {option}: {', '.join(map(str, columns[:20])) or 'it has none'}",

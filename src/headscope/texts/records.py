@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +16,15 @@ NAMED = 5  # bad records that are named one by one
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One text of a collection. `group` is empty where texts have none."""
+    """One text of a collection. `group` is empty where texts have none, and so is `cluster`.
+
+    Texts of one cluster are not independent of each other: passages of one article, say.
+    """
 
     id: str
     text: str
     group: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +60,25 @@ class BadRecords:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the fields of a record are called; without `group` all texts are of one group."""
+    """What the fields of a record are called; without `group` all texts are of one group, without `cluster` of none."""
 
     text: str = "text"
     group: str | None = None
     id: str = "id"
+    cluster: str | None = None
+
+    @property
+    def needed(self) -> dict[str, str]:
+        """The fields that every record must have, by the option that names them.
+
+        >>> Fields(cluster="article").needed
+        {'--text-field': 'text', '--cluster-field': 'article'}
+        """
+        named = {"--text-field": self.text, "--group-field": self.group, "--cluster-field": self.cluster}
+        return {option: name for option, name in named.items() if name is not None}
 
 
-def to_record(where: str, text: Any, group: Any = "", id: Any = None) -> Record | Bad:
+def to_record(where: str, text: Any, group: Any = "", id: Any = None, cluster: Any = "") -> Record | Bad:
     """A record if the text is one.
 
     >>> to_record("line 3", "It rains.").id
@@ -72,8 +88,9 @@ def to_record(where: str, text: Any, group: Any = "", id: Any = None) -> Record 
     """
     if not isinstance(text, str):
         return Bad(where, f"the text is not a string but {'missing' if text is None else type(text).__name__}")
-    if not isinstance(group, (str, int)) or isinstance(group, bool):
-        return Bad(where, f"the group is not a string but {'missing' if group is None else type(group).__name__}")
+    for what, value in (("group", group), ("cluster", cluster)):
+        if not isinstance(value, (str, int)) or isinstance(value, bool):
+            return Bad(where, f"the {what} is not a string but {'missing' if value is None else type(value).__name__}")
     if any("\udc80" <= character <= "\udcff" for character in text[:1000]):
         return Bad(where, "the text is not UTF-8")
     try:
@@ -81,7 +98,7 @@ def to_record(where: str, text: Any, group: Any = "", id: Any = None) -> Record 
     except HeadscopeError as error:
         return Bad(where, error.problem)
     name = str(id) if isinstance(id, (str, int)) and str(id).strip() else where
-    return Record(storable(name), text, storable(str(group)))
+    return Record(storable(name), text, storable(str(group)), told_apart(str(cluster)))
 
 
 def from_mapping(where: str, row: Mapping[str, Any], fields: Fields) -> Record | Bad:
@@ -90,22 +107,22 @@ def from_mapping(where: str, row: Mapping[str, Any], fields: Fields) -> Record |
     >>> print(from_mapping("line 1", {"body": "It rains."}, Fields()))
     line 1: there is no field 'text' (it has: body)
     """
-    for name in (fields.text, fields.group):
-        if name is not None and name not in row:
+    for name in fields.needed.values():
+        if name not in row:
             names = ", ".join(str(key)[:40] for key in list(row)[:12]) or "none"
             return Bad(where, f"there is no field {name!r} (it has: {names})")
-    group = row[fields.group] if fields.group is not None else ""
-    return to_record(where, row[fields.text], group, row.get(fields.id))
+    group, cluster = (row[name] if name is not None else "" for name in (fields.group, fields.cluster))
+    return to_record(where, row[fields.text], group, row.get(fields.id), cluster)
 
 
 def from_item(where: str, item: Any, fields: Fields) -> Record | Bad:
     """A record from whatever a Python iterable yields: a string, (id, text), (id, text, group), a mapping.
 
     >>> from_item("item 0", ("a", "It rains.", "weather"), Fields())
-    Record(id='a', text='It rains.', group='weather')
+    Record(id='a', text='It rains.', group='weather', cluster='')
     """
     if isinstance(item, Record):
-        return to_record(where, item.text, item.group, item.id)
+        return to_record(where, item.text, item.group, item.id, item.cluster)
     if isinstance(item, str):
         return to_record(where, item)
     if isinstance(item, Mapping):
@@ -113,6 +130,18 @@ def from_item(where: str, item: Any, fields: Fields) -> Record | Bad:
     if isinstance(item, Sequence) and not isinstance(item, (bytes, bytearray)) and len(item) in (2, 3):
         return to_record(where, item[1], item[2] if len(item) == 3 else "", item[0])
     return Bad(where, f"{type(item).__name__} is not a text: give strings, (id, text, group) or mappings")
+
+
+def told_apart(name: str) -> str:
+    """A storable name; of one that is too long, addresses of pages for instance, the end becomes a hash of it.
+
+    >>> told_apart("x" * 200 + "a") == told_apart("x" * 200 + "b")
+    False
+    """
+    if len(name) <= LONGEST_NAME:
+        return storable(name)
+    end = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{storable(name, LONGEST_NAME - len(end) - 1)}…{end}"
 
 
 def storable(name: str, most: int = LONGEST_NAME) -> str:

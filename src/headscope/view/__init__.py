@@ -23,19 +23,30 @@ def show_inspection(inspection: Inspection, layer: int | None, head: int | None,
     return _viewer(desk)
 
 
-def save_inspection(inspection: Inspection, out: str | Path, layer: int | None, head: int | None) -> Path:
-    """An inspection as one HTML file."""
+def save_inspection(
+    inspection: Inspection,
+    out: str | Path,
+    layer: int | None,
+    head: int | None,
+    readings: str | Sequence[str] | None,
+) -> Path:
+    """An inspection as one HTML file; `readings` are in it, else those of the inspection's choices."""
+    from headscope.choices import checked_readings
     from headscope.view.single import write_html
 
-    return write_html(_with(inspection, layer, head), out)
+    desk = _with(inspection, layer, head)
+    desk.readings = checked_readings(inspection.choices.readings if readings is None else readings)
+    for name in desk.readings:
+        inspection.read_as(name)  # so that one which this text does not have is refused before anything is written
+    return write_html(desk, out)
 
 
-def show_result(result: Result, floors: Sequence[Result]) -> Any:
+def show_result(result: Result, controls: Sequence[Result]) -> Any:
     """A result as a notebook's widget."""
     from headscope.view.desk import Desk
     from headscope.view.run_data import RunData
 
-    return _viewer(Desk(run_data=RunData(result, list(floors))))
+    return _viewer(Desk(run_data=RunData(result, list(controls))))
 
 
 def _with(inspection: Inspection, layer: int | None, head: int | None) -> Desk:

@@ -7,19 +7,21 @@ the page holds the very numbers of the inspection.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
+from headscope.measures.bands import band_ends
+from headscope.measures.order import ORDER_BINS
 from headscope.measures.quantities import shown_in
 from headscope.measures.relations import RELATIONS
-from headscope.measures.similarity import bins as bins_of
-from headscope.measures.similarity import levels
+from headscope.measures.similarity import bins, levels
+from headscope.measures.torch_order import has_top
 from headscope.windows import CATEGORIES, Window
 
 THUMB = 40  # a thumbnail's side in cells, at most
@@ -35,8 +37,8 @@ def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
     return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
-def header(inspection: Inspection) -> dict[str, Any]:
-    """Everything about a text that is the same for all heads, small enough for JSON."""
+def header(inspection: Inspection, readings: Sequence[str]) -> dict[str, Any]:
+    """Everything about a text that is the same for all heads, small enough for JSON; the first reading is its main."""
     window = inspection.window
     keys = None if inspection.captured.keys is window else _tokens(inspection.captured.keys)
     return {
@@ -62,6 +64,8 @@ def header(inspection: Inspection) -> dict[str, Any]:
             for each in shown_in("text")
         ],
         "relations": list(RELATIONS),
+        "readings": list(readings),
+        "bands": band_ends(len(window)),
         "maps_kept": inspection.captured.weights is not None,
     }
 
@@ -118,34 +122,30 @@ def thumbnails(inspection: Inspection, k: int) -> NDArray[np.uint8]:
 
 
 def head(inspection: Inspection, number: int, h: int) -> bytes:
-    """One head: S of every two tokens i < j row by row, bins of the pairs, norms, attention received.
+    """One head in a reading: S of every two tokens i < j row by row, bins of the pairs by level and by order, norms,
+    attention received.
 
     Levels are S over the largest S of a pair, which the page divides itself; ranks it is given.
     """
     k, _ = inspection.check_head(number, h)
-    matrix = inspection.similarity_matrix(number, h)  # (T, T)
+    matrix = inspection.matrix(k, h)  # (T, T)
+    value = matrix[inspection.places]  # (P,)
+    level, flat = levels(value[None], inspection.choices.scale)
+    order = inspection.order(value[None])
     upper = np.triu_indices(len(matrix), 1)
-    level, bins, flat = _levels(inspection, k, h, matrix)
     arrays = {
-        "similarity": matrix[upper],
-        "bin": bins.astype(np.uint8),
+        "similarity": matrix.numpy()[upper],
+        "bin": bins(level)[0].numpy().astype(np.uint8),
+        "order": order[0].numpy().astype(np.uint8),
         "norms": np.linalg.norm(inspection.captured.outputs[k, h], axis=-1),
         "received": inspection.received(number, h).values,
         "received_text": inspection.received(number, h, text_only=True).values,
-        "flat": np.array([flat], np.uint8),
+        "has_top": has_top((order == ORDER_BINS - 1).sum(1), len(value)).numpy().astype(np.uint8),
+        "flat": flat.numpy().astype(np.uint8),
     }
     if inspection.choices.scale == "rank":
-        arrays["level"] = level
+        arrays["level"] = level[0].numpy()
     return pack(arrays)
-
-
-def _levels(inspection: Inspection, k: int, h: int, matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool]:
-    """Level and bin of one head's pairs, and whether it is flat; of a long window without those of the whole layer."""
-    if len(matrix) <= ALL_AT_ONCE:
-        layer_ = inspection.layer_pairs(k)
-        return layer_.level[h].numpy(), layer_.bin[h].numpy(), bool(layer_.flat[h])
-    level, flat = levels(torch.from_numpy(matrix)[inspection.places][None], inspection.choices.scale)
-    return level[0].numpy(), bins_of(level)[0].numpy(), bool(flat[0])
 
 
 def attention(inspection: Inspection, number: int, h: int) -> bytes:

@@ -1,6 +1,6 @@
 """The desk: answers whatever the page asks, wherever the page lives.
 
-The page asks by path ("texts/1f0c…/heads/11/3"). The server passes such paths on from HTTP, the notebook widget from
+The page asks by path ("texts/1f0c…/cosine/heads/11/3"). The server passes such paths on from HTTP, the notebook widget from
 messages, and the single file holds the answers to all of them beforehand.
 """
 
@@ -10,15 +10,16 @@ import hashlib
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from headscope.choices import described
+from headscope.choices import READINGS, described
 from headscope.errors import HeadscopeError
 from headscope.inspection import Inspection
+from headscope.inspection.sums import has_sums
 from headscope.measures.columns import SCORES
 from headscope.models.model import Model
 from headscope.version import __version__
@@ -37,17 +38,26 @@ class Gone(HeadscopeError):  # noqa: N818 - it says what is the matter
 
 @dataclass
 class Seen:
-    """An inspected text. Its tables are made on demand, by one thread at a time."""
+    """An inspected text in every reading that was asked for. Tables are made on demand, by one thread at a time."""
 
-    inspection: Inspection
+    inspection: Inspection  # in its main reading
     lock: Lock = field(default_factory=Lock)
+    others: dict[str, Inspection] = field(default_factory=dict)
+
+    def read_as(self, reading: str) -> Inspection:
+        """The text in a reading; each is made once."""
+        if reading == self.inspection.reading:
+            return self.inspection
+        if reading not in self.others:
+            self.others[reading] = self.inspection.read_as(reading)
+        return self.others[reading]
 
     @property
     def size(self) -> int:
-        """About how many bytes it holds, the tables of one layer among them."""
+        """About how many bytes it holds, the tables of one layer in each reading among them."""
         captured = self.inspection.captured
-        maps = 0 if captured.weights is None else captured.weights.nbytes
-        return int(captured.outputs.nbytes + maps + 12 * captured.heads * len(captured.queries) ** 2)
+        tables = 12 * captured.heads * len(captured.queries) ** 2
+        return captured.size + tables * (1 + len(self.others))
 
 
 class Desk:
@@ -60,8 +70,10 @@ class Desk:
         *,
         defaults: dict[str, Any] | None = None,
         state: dict[str, Any] | None = None,
+        readings: Sequence[str] | None = None,
     ) -> None:
         self._load, self.run_data = load, run_data
+        self.readings = readings  # that texts are shown in; None: every one that they have
         self.defaults, self.state = defaults or {}, state or {}
         self._model: Model | None = None
         self._first: dict[str, str] | None = None  # the text that a page begins with
@@ -136,10 +148,11 @@ class Desk:
             "run": self.run_data is not None,
             "defaults": self.defaults,
             "choices": [
-                {name: getattr(choice, name) for name in ("name", "label", "allowed", "default", "help")}
+                {name: getattr(choice, name) for name in ("name", "label", "allowed", "default", "several", "help")}
                 | {"kind": choice.kind.__name__}
                 for choice in described(of_text=True)
             ],
+            "readings": [{"name": name, "meaning": meaning} for name, meaning in READINGS.items()],
             "state": self.state,
         }
         if model is not None:
@@ -155,26 +168,52 @@ class Desk:
         """A text's tokens and everything else that is the same for all heads."""
         seen = self._seen(name)
         with seen.lock:
-            return {"id": name} | arrays.header(seen.inspection)
+            return {"id": name} | arrays.header(seen.inspection, self.readings_of(seen.inspection))
 
-    def of_text(self, name: str, what: Callable[..., bytes], *places: int) -> bytes:
-        """A binary answer about a text."""
+    def readings_of(self, inspection: Inspection) -> list[str]:
+        """The readings that a text is shown in, the one to begin with first."""
+        if self.readings is not None:
+            return list(self.readings)
+        return [inspection.reading, *(name for name in inspection.readings if name != inspection.reading)]
+
+    def of_pairs(self, name: str) -> bytes:
+        """How the pairs of a text are related, in every reading the same."""
         seen = self._seen(name)
         with seen.lock:
-            return what(seen.inspection, *places)
+            return arrays.pairs(seen.inspection)
+
+    def of_head(self, name: str, reading: str, layer: int, head: int) -> bytes:
+        """A head of a text in a reading."""
+        seen = self._seen(name)
+        with seen.lock:
+            return arrays.head(seen.read_as(reading), layer, head)
+
+    def of_layer(self, name: str, reading: str, layer: int) -> bytes:
+        """A layer's row of the atlas in a reading; where its sums are not at hand the model is run again, in its turn.
+        """
+        seen = self._seen(name)
+        if self.at_hand(name, reading):
+            with seen.lock:
+                return arrays.layer(seen.read_as(reading), layer)
+        with self._running, seen.lock:
+            return arrays.layer(seen.read_as(reading), layer)
+
+    def at_hand(self, name: str, reading: str) -> bool:
+        """Whether a text can be shown in a reading without running the model."""
+        return has_sums(self._seen(name).inspection.captured, reading)
 
     def of_attention(self, name: str, layer: int, head: int) -> bytes:
         """A head's attention map; where maps were not kept the model is run again, in its turn."""
         seen = self._seen(name)
         if seen.inspection.captured.weights is not None:
-            return self.of_text(name, arrays.attention, layer, head)
+            with seen.lock:
+                return arrays.attention(seen.inspection, layer, head)
         with self._running, seen.lock:
             return arrays.attention(seen.inspection, layer, head)
 
-    def save_text(self, name: str, file: Path) -> Path:
+    def save_text(self, name: str, reading: str, file: Path) -> Path:
         """Write a text's whole inspection as netCDF, through a copy: matrices of all heads are not kept here."""
-        inspection = self._seen(name).inspection
-        return Inspection(inspection.model, inspection.choices, inspection.captured).save(file)
+        return self._seen(name).inspection.read_as(reading).save(file)
 
     @property
     def run(self) -> RunData:
@@ -202,9 +241,11 @@ class Desk:
             text = f"texts/{name}"
             yield from (text, f"{text}/pairs")
             for layer in seen.inspection.captured.layers:
-                yield f"{text}/layers/{layer}"
-                for head in range(seen.inspection.captured.heads):
-                    yield from (f"{text}/heads/{layer}/{head}", f"{text}/heads/{layer}/{head}/attention")
+                heads = [f"heads/{layer}/{head}" for head in range(seen.inspection.captured.heads)]
+                yield from (f"{text}/{head}/attention" for head in heads)
+                for reading in self.readings_of(seen.inspection):
+                    yield f"{text}/{reading}/layers/{layer}"
+                    yield from (f"{text}/{reading}/{head}" for head in heads)
         if self.run_data is not None:
             yield from self._paths_of_run(self.run_data)
 
@@ -235,12 +276,13 @@ def text_id(text: str, options: dict[str, Any]) -> str:
 
 
 _TEXT, _NUMBER = r"texts/(t[0-9a-f]{20})", r"(\d{1,4})"
+_READ = rf"{_TEXT}/({'|'.join(READINGS)})"
 _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
     ("about", Desk.about),
     (_TEXT, Desk.text),
-    (f"{_TEXT}/pairs", lambda desk, name: desk.of_text(name, arrays.pairs)),
-    (f"{_TEXT}/layers/{_NUMBER}", lambda desk, name, layer: desk.of_text(name, arrays.layer, layer)),
-    (f"{_TEXT}/heads/{_NUMBER}/{_NUMBER}", lambda desk, name, *place: desk.of_text(name, arrays.head, *place)),
+    (f"{_TEXT}/pairs", Desk.of_pairs),
+    (f"{_READ}/layers/{_NUMBER}", Desk.of_layer),
+    (f"{_READ}/heads/{_NUMBER}/{_NUMBER}", Desk.of_head),
     (f"{_TEXT}/heads/{_NUMBER}/{_NUMBER}/attention", Desk.of_attention),
     ("run", lambda desk: desk.run.about),
     (f"run/atlas/{_NUMBER}", lambda desk, step: desk.run.atlas(step)),

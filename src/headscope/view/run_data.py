@@ -42,7 +42,7 @@ class RunData:
     """A result behind the page. Every answer is kept, for there are few of them and all are small."""
 
     result: Result
-    floors: list[Result] = field(default_factory=list)
+    controls: list[Result] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._swept: dict[int, tuple[bytes, NDArray[np.int64]]] = {}  # by τ: the atlas, and pairs by distance
@@ -57,7 +57,7 @@ class RunData:
     @cached_property
     def findings(self) -> Findings:
         """The findings at the run's own thresholds."""
-        return self.result.findings(floors=self.floors)
+        return self.result.findings(controls=self.controls)
 
     @cached_property
     def about(self) -> dict[str, Any]:

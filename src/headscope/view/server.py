@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from headscope.choices import Choice, described
+from headscope.choices import Choice, Reading, described
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.one import LONGEST_TEXT
 from headscope.version import __version__
@@ -62,6 +62,8 @@ LIMITS: dict[str, dict[str, Any]] = {"window": {"ge": 1, "le": 4096}, "language"
 def _field(choice: Choice) -> Any:
     """A choice of the method as a field of the request."""
     kind: Any = Literal[choice.allowed] if choice.allowed else choice.kind
+    if choice.several:
+        kind = Annotated[list[kind], Field(min_length=1, max_length=len(choice.allowed))]
     return (kind | None, Field(None, description=choice.help, **LIMITS.get(choice.name, {})))
 
 
@@ -103,13 +105,13 @@ class Download(FileResponse):
 def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) -> Guard:
     """Everything the page asks for, as HTTP behind the guard, whose limits can be set."""
     # The model reads one text at a time; what was read already is looked up beside it.
-    reading = WorkQueue("reading", workers=1, waiting=16)
+    running = WorkQueue("running", workers=1, waiting=16)
     looking = WorkQueue("looking", workers=2, waiting=64)
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
         yield
-        reading.close()
+        running.close()
         looking.close()
 
     app = FastAPI(
@@ -138,7 +140,7 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     @app.post("/api/texts")
     async def inspect(request: InspectRequest) -> Response:
         options = request.model_dump(exclude={"text"})
-        return JSONResponse(await reading.run(lambda: desk.inspect(request.text, **options)))
+        return JSONResponse(await running.run(lambda: desk.inspect(request.text, **options)))
 
     @app.get("/api/texts/{name}")
     async def text(name: TextId) -> Response:
@@ -148,22 +150,24 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def pairs(name: TextId) -> Response:
         return await answer(f"texts/{name}/pairs")
 
-    @app.get("/api/texts/{name}/layers/{layer}", response_class=Numbers)
-    async def layer_of_text(name: TextId, layer: Number) -> Response:
-        return await answer(f"texts/{name}/layers/{layer}")
+    @app.get("/api/texts/{name}/{reading}/layers/{layer}", response_class=Numbers)
+    async def layer_of_text(name: TextId, reading: Reading, layer: Number) -> Response:
+        # Where maps are not kept this may run the model.
+        queue = looking if desk.at_hand(name, reading) else running
+        return await answer(f"texts/{name}/{reading}/layers/{layer}", queue)
 
-    @app.get("/api/texts/{name}/heads/{layer}/{head}", response_class=Numbers)
-    async def head_of_text(name: TextId, layer: Number, head: Number) -> Response:
-        return await answer(f"texts/{name}/heads/{layer}/{head}")
+    @app.get("/api/texts/{name}/{reading}/heads/{layer}/{head}", response_class=Numbers)
+    async def head_of_text(name: TextId, reading: Reading, layer: Number, head: Number) -> Response:
+        return await answer(f"texts/{name}/{reading}/heads/{layer}/{head}")
 
     @app.get("/api/texts/{name}/heads/{layer}/{head}/attention", response_class=Numbers)
     async def attention(name: TextId, layer: Number, head: Number) -> Response:
         # Where maps are not kept this runs the model, so it waits with those who do.
-        return await answer(f"texts/{name}/heads/{layer}/{head}/attention", reading)
+        return await answer(f"texts/{name}/heads/{layer}/{head}/attention", running)
 
-    @app.get("/api/texts/{name}/inspection.nc", response_class=Numbers)
-    async def dataset(name: TextId) -> Response:
-        folder = await looking.run(_saved, desk, name)
+    @app.get("/api/texts/{name}/{reading}/inspection.nc", response_class=Numbers)
+    async def dataset(name: TextId, reading: Reading) -> Response:
+        folder = await looking.run(_saved, desk, name, reading)
         return Download(File(folder.name) / SAVED, folder)
 
     @app.get("/api/run")
@@ -225,11 +229,11 @@ def _problems(app: FastAPI) -> None:
         return problem(500, f"a defect of headscope, please report it: {type(error).__name__}: {brief(error)}")
 
 
-def _saved(desk: Desk, name: str) -> TemporaryDirectory[str]:
+def _saved(desk: Desk, name: str, reading: str) -> TemporaryDirectory[str]:
     """A text's inspection as a file in a folder, which goes away with the object even if nobody waited for it."""
     folder = TemporaryDirectory(prefix="headscope-", ignore_cleanup_errors=True)
     try:
-        desk.save_text(name, File(folder.name) / SAVED)
+        desk.save_text(name, reading, File(folder.name) / SAVED)
     except BaseException:
         folder.cleanup()
         raise

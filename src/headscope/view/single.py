@@ -19,12 +19,14 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
     page_path(out)
     for inspection in desk.texts():
         captured = inspection.captured
-        size = len(captured.layers) * captured.heads * 7 * len(captured.queries) ** 2  # S by half, A, and bins
+        readings = len(desk.readings_of(inspection))
+        cells = len(captured.layers) * captured.heads * len(captured.queries) ** 2
+        size = round(cells * (4 + 2.5 * readings))  # bytes: A, and for each reading half of S, and bins
         if size > LARGEST:
             raise HeadscopeError(
-                f"{len(captured.layers)} layers × {captured.heads} heads of {len(captured.queries)} tokens are "
-                f"{size / 1e6:,.0f} MB of matrices, too much for one file",
-                "take a shorter --window, or fewer layers with --layers",
+                f"{len(captured.layers)} layers × {captured.heads} heads of {len(captured.queries)} tokens in "
+                f"{readings} reading{'s' * (readings > 1)} are {size / 1e6:,.0f} MB of matrices, too much for one file",
+                "take a shorter --window, fewer layers with --layers, or one --reading",
             )
     target = make_folder_for(out)
     paths = list(desk.paths())

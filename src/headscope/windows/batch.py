@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headscope.windows.rotation import rotated_sentences
 from headscope.windows.window import Window, shifted_window
 
 
@@ -21,6 +22,13 @@ class WindowBatch:
         if self.decoder is None or stack == "encoder":
             return self.windows, self.windows
         return self.decoder, self.windows if stack == "cross" else self.decoder
+
+    def rotated(self, special: bool) -> WindowBatch:
+        """The same tokens under rotated sentences, the decoder's in its own windows."""
+        windows = tuple(rotated_sentences(each, special) for each in self.windows)
+        if self.decoder is None:
+            return WindowBatch(windows)
+        return WindowBatch(windows, tuple(rotated_sentences(each, special) for each in self.decoder))
 
 
 def batch_windows(windows: Sequence[Window], decoder_start: int | None, tokenizer: Any) -> WindowBatch:

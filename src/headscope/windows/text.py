@@ -16,7 +16,6 @@ UNSPACED = regex.compile(
     r"\p{Script=Myanmar}\u3006\u3031-\u3035\u303C\u30FC\uFF70]"
 )
 WORD_CHARACTER = regex.compile(r"[\p{L}\p{M}\p{N}]")
-MARKS_ONLY = regex.compile(r"[\p{P}\p{S}]+")
 # Quotes and brackets that may follow a full stop. Initial quotes are among them: German closes with one.
 CLOSERS_ONLY = regex.compile(r"[\p{Pe}\p{Pf}\p{Pi}\"'`\u2032\u2033\uff02\uff07]+")
 PICTURES = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"}
@@ -64,12 +63,6 @@ def stands_alone(character: str) -> bool:
 def holds_word(piece: str) -> bool:
     """Whether a piece holds a letter, a mark or a digit."""
     return WORD_CHARACTER.search(piece) is not None
-
-
-@lru_cache(maxsize=65536)
-def only_marks(piece: str) -> bool:
-    """Whether a piece is made of punctuation and symbols alone, white space around it aside."""
-    return MARKS_ONLY.fullmatch(piece.strip()) is not None
 
 
 @lru_cache(maxsize=65536)

@@ -19,7 +19,6 @@ from headscope.windows.text import (
     first_visible,
     holds_word,
     only_closers,
-    only_marks,
     sentence_spans,
     stands_alone,
     visible,
@@ -265,7 +264,7 @@ def _describe(
             word.append(next_word)
             next_word += 1
         piece = text[a:b]
-        category.append(PUNCTUATION if only_marks(piece) else WORD)
+        category.append(WORD if holds_word(piece) else PUNCTUATION)
         if at >= 0 and not only_closers(piece):
             last[sentence[-1]] = place
     for place in last.values():

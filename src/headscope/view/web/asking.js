@@ -19,8 +19,8 @@ export function askingForm({ about, onask }) {
   });
   const stacks = about.model?.stacks ?? ["encoder"];
   const longest = Math.min(about.model?.longest ?? 4096, 4096);
-  /** @type {{name: string, label: string, kind: string, allowed: string[], default: any, help: string}[]} */
-  const choices = about.choices;
+  /** The readings have a switch of their own. @type {{name: string, label: string, kind: string, allowed: string[], default: any, several: boolean, help: string}[]} */
+  const choices = about.choices.filter((/** @type {{several: boolean}} */ { several }) => !several);
   const usual = {
     ...Object.fromEntries(choices.map((each) => [each.name, each.default])),
     window: Math.min(about.model?.window ?? 128, longest),

@@ -1,8 +1,10 @@
 // What is shown of a text, and from which thresholds on.
 
-import { html } from "./dom.js";
+import { html, refill } from "./dom.js";
+import { readingOf } from "./head.js";
 import { SHOWN } from "./state.js";
 
+/** @typedef {import("./head.js").Text} Text */
 /** @typedef {import("./state.js").Store} Store */
 
 /**
@@ -24,21 +26,58 @@ export function thresholdSlider(sign, onmove, more = {}) {
 }
 
 /**
- * @param {{store: Store, saves: [string, string][], onsave: (kind: string) => void}} spec
+ * One of a few words.
+ * @param {string} legend
+ * @param {{name: string, title: string}[]} words
+ * @param {(name: string) => void} onpick
  */
-export function controlBar({ store, saves, onsave }) {
-  const group = `show-${Math.random().toString(36).slice(2)}`; // several viewers may be on one page
-  const switches = SHOWN.map((name, k) =>
+function switchOf(legend, words, onpick) {
+  const group = `switch-${Math.random().toString(36).slice(2)}`; // several viewers may be on one page
+  const labels = words.map(({ name, title }) =>
     html(
       "label",
-      { title: `key ${k + 1}` },
-      html("input", { type: "radio", name: group, value: name, onchange: () => store.set({ show: name }) }),
+      { title },
+      html("input", { type: "radio", name: group, value: name, onchange: () => onpick(name) }),
       html("span", {}, name),
     ),
   );
+  return {
+    field: html("fieldset", { class: "switch" }, html("legend", {}, legend), ...labels),
+    /**
+     * @param {string} chosen
+     * @param {string[]} there the others cannot be chosen
+     */
+    follow: (chosen, there) => {
+      for (const each of labels) {
+        const radio = /** @type {HTMLInputElement} */ (each.querySelector("input"));
+        radio.checked = radio.value === chosen;
+        each.hidden = !there.includes(radio.value);
+      }
+    },
+  };
+}
+
+/**
+ * @param {{
+ *   store: Store, readings: {name: string, meaning: string}[], saves: [string, string][],
+ *   onsave: (kind: string) => void,
+ * }} spec
+ */
+export function controlBar({ store, readings, saves, onsave }) {
+  const shown = switchOf(
+    "What the matrix shows",
+    SHOWN.map((name, k) => ({ name, title: `key ${k + 1}` })),
+    (name) => store.set({ show: /** @type {import("./state.js").Shown} */ (name) }),
+  );
+  const read = switchOf(
+    "How similarity is read",
+    readings.map(({ name, meaning }) => ({ name, title: `${meaning} (key r: the next one)` })),
+    (name) => store.set({ reading: name }),
+  );
+  const meaning = html("p", { class: "note meaning" });
   const tau = thresholdSlider("τ", (value) => store.set({ tau: value }), { min: 1, max: 19, step: 1 });
   const theta = thresholdSlider("θ", (value) => store.set({ theta: value }), { min: 0, max: 0.95, step: 0.01 });
-  const toggle = (/** @type {"mask" | "arcs"} */ key, /** @type {string} */ title) => {
+  const toggle = (/** @type {"mask" | "arcs" | "top"} */ key, /** @type {string} */ title) => {
     const box = html("input", {
       type: "checkbox",
       "data-key": key,
@@ -48,6 +87,11 @@ export function controlBar({ store, saves, onsave }) {
   };
   const mask = toggle("mask", "mark the tokens that receive more than θ of the largest attention (m)");
   const arcs = toggle("arcs", "draw the strongest pairs over the text (a)");
+  const top = toggle(
+    "top",
+    "take the sixteenth of the pairs that stand highest, the same number in every head and reading, instead of those " +
+      "from τ on (t)",
+  );
   const menu = html(
     "details",
     { class: "menu" },
@@ -74,29 +118,37 @@ export function controlBar({ store, saves, onsave }) {
   const bar = html(
     "div",
     { class: "controls" },
-    html("fieldset", { class: "switch" }, html("legend", {}, "What the matrix shows"), ...switches),
+    shown.field,
+    read.field,
     tau.label,
+    top.label,
     theta.label,
     mask.label,
     arcs.label,
+    meaning,
     menu,
   );
 
   return {
     bar,
-    /** Make the controls say what the state is. */
-    follow: () => {
+    /**
+     * Make the controls say what the state is.
+     * @param {Text | null} text that is shown, or none yet
+     */
+    follow: (text) => {
       const state = store.get();
       tau.range.value = String(state.tau);
       theta.range.value = String(state.theta);
       tau.output.value = (state.tau / 20).toFixed(2);
       theta.output.value = state.theta.toFixed(2);
-      for (const each of switches) {
-        const radio = /** @type {HTMLInputElement} */ (each.querySelector("input"));
-        radio.checked = radio.value === state.show;
-      }
+      shown.follow(state.show, SHOWN);
+      const reading = text ? readingOf(text, state.reading) : state.reading;
+      read.follow(reading, text?.readings ?? []);
+      const own = readings.find(({ name }) => name === reading);
+      refill(meaning, own ? `${own.name}: ${own.meaning}` : "");
       mask.box.checked = state.mask;
       arcs.box.checked = state.arcs;
+      top.box.checked = state.top;
     },
   };
 }

@@ -95,12 +95,16 @@ function panelAsSvg({ head, text, tokens, chart }, { matrix, root }, state, them
   const box = tokens.frame.getBoundingClientRect();
   const [wide, high] = [Math.ceil(box.width), Math.ceil(box.height)];
   const side = matrix.canvas.getBoundingClientRect().width;
-  const counts = `${head.counts(state.tau).high} of ${head.pairs.number} pairs similar`;
+  const counts = `${head.counts(state.tau).high} of ${head.pairs.number} pairs ${head.top ? "at the top" : "similar"}`;
   const about = `${state.show}, τ = ${(state.tau / 20).toFixed(2)}, θ = ${state.theta.toFixed(2)} · ${counts} · ${text.shown}`;
   const picture = vector(
     "g",
     {},
-    vector("text", { x: GAP, y: 26, "font-size": 17 }, `Layer ${head.layer}, head ${head.head} · ${text.model}`),
+    vector(
+      "text",
+      { x: GAP, y: 26, "font-size": 17 },
+      `Layer ${head.layer}, head ${head.head}, by ${head.reading} · ${text.model}`,
+    ),
     vector("text", { x: GAP, y: 46, "font-size": 12 }, about),
     wordsAsSvg(tokens, text),
     vector("image", {

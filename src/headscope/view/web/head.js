@@ -13,11 +13,13 @@
  * @typedef {{
  *   id: string, model: string, stack: string, shown: string, layers: number[], heads: number,
  *   options: Record<string, any>, texts: string[], first: number, total: number, tokens: Tokens, keys: Tokens | null,
- *   same_labels: string[], scores: Score[], relations: string[], maps_kept: boolean,
+ *   same_labels: string[], scores: Score[], relations: string[], readings: string[], bands: number[],
+ *   maps_kept: boolean,
  * }} Text
  */
 
 export const BINS = 21;
+const ORDER_BINS = 16; // of all pairs by their order, about as many in each
 const FIRST = 64; // the strongest pairs, which are asked for again and again
 
 /**
@@ -28,6 +30,15 @@ const FIRST = 64; // the strongest pairs, which are asked for again and again
  */
 export function pairPlace(i, j, size) {
   return (i * (2 * size - i - 1)) / 2 + (j - i - 1);
+}
+
+/**
+ * The reading that is asked for, where the text has it, else its main one.
+ * @param {Text} text
+ * @param {string} asked
+ */
+export function readingOf({ readings }, asked) {
+  return readings.includes(asked) ? asked : readings[0];
 }
 
 /** The pairs of a text: which tokens count, how pairs are related. The same for all heads. */
@@ -52,6 +63,13 @@ export class Pairs {
     this.number = this.relation.length;
     this.same = text.tokens.same ?? [];
     this.kinds = text.same_labels.length;
+    /** The band of each distance; bands are named by the last distance of each. */
+    this.band = new Uint8Array(this.size);
+    for (let distance = 1, band = 0; distance < this.size; distance++) {
+      if (distance > text.bands[band]) band++;
+      this.band[distance] = band;
+    }
+    this.bands = text.bands.length;
     /** How many pairs lie at each distance: the base rate. */
     this.base = new Float64Array(this.size);
     /** And how many of each relation. */
@@ -94,7 +112,7 @@ function receivedShare(received, among) {
   return received.map((value) => (largest ? value / largest : value));
 }
 
-/** What one head made of a text. */
+/** What one head made of a text: pairs are high from a level on, or, in `byOrder`, where they are top pairs. */
 export class Head {
   /**
    * @param {Text} text
@@ -102,15 +120,27 @@ export class Head {
    * @param {Tensors} tensors
    * @param {number} layer
    * @param {number} head
+   * @param {string} reading
+   * @param {boolean} [top] whether the top pairs are the high ones, at any τ
    */
-  constructor(text, pairs, tensors, layer, head) {
+  constructor(text, pairs, tensors, layer, head, reading, top = false) {
     this.text = text;
     this.pairs = pairs;
     this.layer = layer;
     this.head = head;
+    this.reading = reading;
+    this.top = top;
     this.size = pairs.size;
     this.similarity = /** @type {Float32Array} */ (tensors.similarity.data);
-    this.bin = /** @type {Uint8Array} */ (tensors.bin.data);
+    this.order = /** @type {Uint8Array} */ (tensors.order.data);
+    const last = tensors.has_top.data[0] ? ORDER_BINS - 1 : ORDER_BINS; // a window may be too small to have top pairs
+    this.bin = top
+      ? this.order.map((bin) => (bin === last ? BINS - 1 : 0))
+      : /** @type {Uint8Array} */ (tensors.bin.data);
+    /** The same head by its top pairs, made when it is first asked for. */
+    this.byOrder = () => (this.ordered ??= new Head(text, pairs, tensors, layer, head, reading, true));
+    /** @type {Head | null} */
+    this.ordered = null;
     this.norms = /** @type {Float32Array} */ (tensors.norms.data);
     this.received = /** @type {Float64Array} */ (tensors.received.data);
     this.receivedText = /** @type {Float64Array} */ (tensors.received_text.data);
@@ -130,7 +160,7 @@ export class Head {
     this.inBin = new Float64Array(BINS);
     /** @type {{i: number, j: number, p: number}[] | null} */
     this.first = null;
-    /** @type {{theta: number, mask: {inside: boolean[], number: number, contrast: number}} | null} */
+    /** @type {{theta: number, mask: {inside: boolean[], number: number, auc: number}} | null} */
     this.masked = null;
     pairs.each((i, j, p) => {
       const value = this.similarity[pairPlace(i, j, this.size)];
@@ -213,23 +243,22 @@ export class Head {
   }
 
   /**
-   * The tokens with high attention among those that count, and how levels lie inside, at the edge and outside.
+   * The tokens with high attention among those that count, and how often a pair of two such tokens stands above a pair
+   * of two others of the same band of distances; ties half.
    * @param {number} theta
    */
   mask(theta) {
     if (this.masked?.theta === theta) return this.masked.mask;
+    const { pairs, order } = this;
     const inside = Array.from(this.receivedText, (a) => a > theta);
-    const sums = [0, 0, 0];
-    const numbers = [0, 0, 0];
-    if (!this.text.keys && !this.flat) {
-      this.pairs.each((i, j) => {
-        const region = inside[i] && inside[j] ? 0 : inside[i] || inside[j] ? 1 : 2;
-        sums[region] += this.level(i, j);
-        numbers[region]++;
+    const [both, none] = [0, 1].map(() => new Float64Array(pairs.bands * ORDER_BINS));
+    if (!this.text.keys) {
+      pairs.each((i, j, p) => {
+        if (inside[i] !== inside[j]) return;
+        (inside[i] ? both : none)[pairs.band[j - i] * ORDER_BINS + order[p]]++;
       });
     }
-    const contrast = numbers[0] && numbers[2] ? sums[0] / numbers[0] - sums[2] / numbers[2] : NaN;
-    const mask = { inside, number: inside.filter(Boolean).length, contrast };
+    const mask = { inside, number: inside.filter(Boolean).length, auc: above(both, none) };
     this.masked = { theta, mask };
     return mask;
   }
@@ -269,4 +298,26 @@ export class Head {
     pairs.sort((a, b) => this.value(b.i, b.j) - this.value(a.i, a.j));
     return pairs.slice(0, most);
   }
+}
+
+/**
+ * How often one kind of pairs stands above another, band by band: counts by band and bin of order. A band weighs no more
+ * than the smaller of its two kinds; NaN where no band has both.
+ * @param {Float64Array} ones
+ * @param {Float64Array} zeros
+ */
+function above(ones, zeros) {
+  let [wins, weights] = [0, 0];
+  for (let band = 0; band < ones.length; band += ORDER_BINS) {
+    let [one, zero, won] = [0, 0, 0];
+    for (let bin = band; bin < band + ORDER_BINS; bin++) {
+      won += ones[bin] * (zero + zeros[bin] / 2);
+      one += ones[bin];
+      zero += zeros[bin];
+    }
+    if (!one || !zero) continue;
+    wins += won / (one + zero);
+    weights += (one * zero) / (one + zero);
+  }
+  return weights ? wins / weights : NaN;
 }

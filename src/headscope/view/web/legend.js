@@ -58,11 +58,12 @@ export function legendView() {
    */
   function draw(head, state, theme) {
     const { show, tau } = state;
-    const key = [head.text.id, head.layer, head.head, show, theme, head.attention !== null].join(" ");
+    const key = [head.text.id, head.layer, head.head, head.reading, show, theme, head.attention !== null].join(" ");
     if (key !== drawn) {
       drawn = key;
       const mark = show === "level" ? html("span", { class: "tau", title: "τ" }) : null;
-      refill(legend, ...scaleOf(NAMES[show], paletteOf(theme, show), ends(head, show), mark));
+      const name = show === "similarity" || show === "level" ? `${NAMES[show]} (${head.reading})` : NAMES[show];
+      refill(legend, ...scaleOf(name, paletteOf(theme, show), ends(head, show), mark));
     }
     const tick = /** @type {HTMLElement | null} */ (legend.querySelector(".tau"));
     if (tick) tick.style.left = `${50 + 2.5 * tau}%`;

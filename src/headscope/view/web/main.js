@@ -15,7 +15,9 @@ const HELP = [
   ["Shift and arrows", "move a zoomed matrix"],
   ["+ − 0", "zoom in, out, all"],
   ["1 … 5", "similarity, level, attention, received, norms"],
+  ["r", "the next reading"],
   ["[ ]", "τ down, up"],
+  ["t", "the top pairs, instead of those from τ on"],
   ["m", "mask of high attention"],
   ["a", "arcs"],
   ["p", "pin this head beside, or let it go"],
@@ -156,8 +158,9 @@ export async function mount(place, source, { state: given, keep, whole }) {
   let [later, anew, left] = [0, false, ""];
   state.on((now, before) => {
     clearTimeout(later);
-    // Another text or page is a step that one can go back from; anything else is the same place.
+    // Another text, page or reading is a step that one can go back from; anything else is the same place.
     anew ||= now.page !== before.page || (now.id !== before.id && now.id !== "" && left !== "" && now.id !== left);
+    anew ||= before.reading !== "" && now.reading !== before.reading;
     left = now.id || left;
     later = window.setTimeout(() => {
       keep(written(now), anew);

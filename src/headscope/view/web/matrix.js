@@ -70,6 +70,8 @@ export function matrixView(events) {
       head.text.id,
       head.layer,
       head.head,
+      head.reading,
+      head.top,
       state.show,
       box.x,
       box.y,
@@ -343,8 +345,8 @@ function described(head, state) {
   };
   const counts = head.counts(state.tau);
   return (
-    `${names[state.show]} of layer ${head.layer}, head ${head.head}, ${head.size} tokens. ` +
-    `${counts.high} of ${head.pairs.number} pairs are similar at τ ${(state.tau / 20).toFixed(2)}. ` +
+    `${names[state.show]} of layer ${head.layer}, head ${head.head}, ${head.size} tokens, read by ${head.reading}. ` +
+    `${counts.high} of ${head.pairs.number} pairs are ${head.top ? "top pairs" : `similar at τ ${(state.tau / 20).toFixed(2)}`}. ` +
     "The table of strongest pairs below holds the same as text."
   );
 }

@@ -11,10 +11,11 @@ import { html, refill, shown } from "./dom.js";
 const BARS = 24;
 const PAIRS = 12; // in the table
 const ATTENDED =
-  "tokens that receive more than θ of the largest attention among those that count; contrast: mean level of pairs " +
-  "of two such tokens less that of pairs of two others";
+  "tokens that receive more than θ of the largest attention among those that count; AUC: how often a pair of two such " +
+  "tokens is more similar than a pair of two others about as far apart; 0.5 is no difference";
 const RELATIONS = /** @type {Record<string, string>} */ ({
   word_pieces: "pieces of a word",
+  marks: "two marks",
   stop: "with a sentence end",
   punctuation: "with punctuation",
   both: "repeated in a sentence",
@@ -85,7 +86,7 @@ export function numbersView({ onpoint, onpick }) {
     section("Distance of similar pairs", chart, html("p", { class: "note" }, "dashed: all pairs of this text")),
     section("How similar pairs are related", relations),
     section("Strongest pairs", strongest),
-    section("Scores of this head", scores),
+    section("Scores of this head, at τ", scores),
   );
   /** What was drawn last. @type {{head: Head | null, tau: number}} */
   let drawn = { head: null, tau: 0 };
@@ -129,9 +130,9 @@ export function numbersView({ onpoint, onpick }) {
    * @param {ReturnType<Head["counts"]>} counts
    * @param {ReturnType<Head["mask"]>} mask
    */
-  function tellFocal({ text, pairs, flat }, { high, focal: token, share }, { number, contrast }) {
+  function tellFocal({ text, pairs, flat, top }, { high, focal: token, share }, { number, auc }) {
     if (!pairs.number) return refill(focal, "no pairs: fewer than two tokens count");
-    const many = `${high.toLocaleString("en")} of ${pairs.number.toLocaleString("en")} pairs similar`;
+    const many = `${high.toLocaleString("en")} of ${pairs.number.toLocaleString("en")} pairs ${top ? "at the top" : "similar"}`;
     const name =
       token < 0
         ? [flat ? " · flat: no pair has a positive similarity" : ""]
@@ -140,16 +141,12 @@ export function numbersView({ onpoint, onpick }) {
             html("b", { class: "focal-name", "data-share": share }, html("bdi", {}, text.same_labels[token])),
             ` in ${Math.round(100 * share)} %${high < 10 ? " (of few pairs)" : ""}`,
           ];
-    const attended = ` · ${number} attended${Number.isNaN(contrast) ? "" : `, contrast ${shown(contrast, 3)}`}`;
+    const attended = ` · ${number} attended${Number.isNaN(auc) ? "" : `, AUC ${shown(auc, 3)}`}`;
     refill(
       focal,
       html("span", { class: "high-count", "data-high": high }, many),
       ...name,
-      html(
-        "span",
-        { class: "mask-count", "data-number": number, "data-contrast": contrast, title: ATTENDED },
-        attended,
-      ),
+      html("span", { class: "mask-count", "data-number": number, "data-auc": auc, title: ATTENDED }, attended),
     );
   }
 

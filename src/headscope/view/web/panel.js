@@ -17,10 +17,11 @@ const WIDEST = 640; // pixels of a matrix
 /**
  * @param {{
  *   source: Source, store: Store, theme: () => "light" | "dark", pinned: boolean,
- *   onhover: (hover: Hover) => void, onstep: (layers: number, heads: number) => void, onpin: () => void,
+ *   onhover: (hover: Hover) => void, onstep: (layers: number, heads: number) => void,
+ *   onread: (reading: string) => void, onpin: () => void,
  * }} spec
  */
-export function panelView({ source, store, theme, pinned, onhover, onstep, onpin }) {
+export function panelView({ source, store, theme, pinned, onhover, onstep, onread, onpin }) {
   /** What is shown; all of it or nothing. @type {{text: Text, pairs: Pairs, head: Head, tokens: ReturnType<typeof tokensView>} | null} */
   let now = null;
   /** @type {Hover} */
@@ -45,6 +46,11 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
   ];
   const pin = html("button", { type: "button", class: "small pin", onclick: onpin }, pinned ? "✕ unpin" : "pin beside");
   const title = html("h2", {});
+  const reading = html("select", {
+    class: "reading",
+    "aria-label": "How similarity is read here",
+    onchange: () => onread(reading.value),
+  });
   const holder = html("div", { class: "text-holder" });
   const readout = html("p", { class: "readout", role: "status", "aria-live": "polite" });
   const zooming = html(
@@ -64,7 +70,13 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
   const root = html(
     "article",
     { class: pinned ? "panel pinned" : "panel", "aria-label": pinned ? "Pinned head" : "Head" },
-    html("div", { class: "panel-header" }, title, html("div", { class: "buttons" }, ...(pinned ? [] : steps), pin)),
+    html(
+      "div",
+      { class: "panel-header" },
+      title,
+      pinned ? html("label", { class: "toggle" }, "by", reading) : null,
+      html("div", { class: "buttons" }, ...(pinned ? [] : steps), pin),
+    ),
     html("div", { class: "left" }, numbers.focal, holder),
     right,
     numbers.figures,
@@ -81,7 +93,8 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
   /** @param {boolean} everything or only what follows the pointer */
   function draw(everything) {
     if (!now) return;
-    const { head, tokens, text } = now;
+    const { tokens, text } = now;
+    const head = shownHead(now.head);
     const state = store.get();
     const { token, other } = pointed();
     const inside = state.mask && !text.keys ? head.mask(state.theta).inside : null;
@@ -95,24 +108,35 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
     refill(readout, ...readoutLines(head, text, token, other, state.tau));
   }
 
+  /**
+   * By the level of pairs or by their order, as the reader wants it.
+   * @param {Head} head
+   */
+  function shownHead(head) {
+    if (!store.get().top) return head;
+    const own = head.byOrder();
+    own.attention = head.attention;
+    return own;
+  }
+
   const redraw = onceAFrame(() => draw(true));
   const rehover = onceAFrame(() => draw(false));
 
   /**
-   * Show a text and a head of it.
+   * Show a text and a head of it in a reading.
    * @param {Text} text
    * @param {number} layer
    * @param {number} number
+   * @param {string} name of the reading
    */
-  async function show(text, layer, number) {
+  async function show(text, layer, number, name) {
     const turn = ++asked;
     root.classList.add("loading");
     try {
-      const place = `texts/${text.id}/heads/${layer}/${number}`;
       const [tensors, relations, map] = await Promise.all([
-        source.get(place),
+        source.get(`texts/${text.id}/${name}/heads/${layer}/${number}`),
         source.get(`texts/${text.id}/pairs`),
-        store.get().show === "attention" ? source.get(`${place}/attention`) : null,
+        store.get().show === "attention" ? source.get(mapOf(text, layer, number)) : null,
       ]);
       if (turn !== asked) return;
       let { pairs, tokens } = now?.text.id === text.id ? now : { pairs: null, tokens: null };
@@ -123,11 +147,12 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
         numbers.begin(text);
         hover = { i: -1, j: -1 };
       }
-      const head = new Head(text, pairs, tensors, layer, number);
+      const head = new Head(text, pairs, tensors, layer, number, name);
       if (map) head.attention = map.attention.data;
       now = { text, pairs, head, tokens };
-      refill(title, `Layer ${layer}, head ${number}`);
-      root.dataset.head = `${layer}.${number}`;
+      refill(title, `Layer ${layer}, head ${number}${pinned ? "" : `, by ${name}`}`);
+      refill(reading, ...text.readings.map((each) => html("option", { selected: each === name }, each)));
+      [root.dataset.head, root.dataset.reading] = [`${layer}.${number}`, name];
       redraw();
       if (text.maps_kept) void needMap(); // small, and then every cell can tell its attention
     } finally {
@@ -139,7 +164,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
   async function needMap() {
     const wanted = now?.head;
     if (!wanted || wanted.attention) return;
-    const map = await source.get(`texts/${wanted.text.id}/heads/${wanted.layer}/${wanted.head}/attention`);
+    const map = await source.get(mapOf(wanted.text, wanted.layer, wanted.head));
     wanted.attention = map.attention.data;
     redraw();
   }
@@ -166,9 +191,19 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onpin
       hover = next;
       rehover();
     },
-    current: () => (now ? { ...now, chart: numbers.chart } : null),
+    current: () => (now ? { ...now, head: shownHead(now.head), chart: numbers.chart } : null),
     close: () => measure.disconnect(),
   };
+}
+
+/**
+ * Where a head's attention map is: it is the same in every reading.
+ * @param {Text} text
+ * @param {number} layer
+ * @param {number} head
+ */
+function mapOf(text, layer, head) {
+  return `texts/${text.id}/heads/${layer}/${head}/attention`;
 }
 
 /**
@@ -221,7 +256,7 @@ function ofPair(head, text, i, j) {
   ];
   if (!crossed) {
     const p = head.pairs.place(i, j);
-    parts.push(`: S ${head.value(i, j).toPrecision(4)}`);
+    parts.push(`: ${head.reading} ${head.value(i, j).toPrecision(4)}`);
     if (p < 0) parts.push(" · special tokens are in no pair");
     else {
       const relation = related(text, head.pairs.relation[p]);

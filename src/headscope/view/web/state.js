@@ -2,12 +2,12 @@
 
 /**
  * @typedef {"similarity" | "level" | "attention" | "received" | "norms"} Shown
- * @typedef {{id: string, text: string, layer: number, head: number}} Pin
+ * @typedef {{id: string, text: string, layer: number, head: number, reading: string}} Pin
  * @typedef {{
  *   page: "text" | "run",
  *   text: string, id: string, options: Record<string, any>,
- *   layer: number, head: number, tau: number, theta: number,
- *   show: Shown, mask: boolean, arcs: boolean,
+ *   layer: number, head: number, reading: string, tau: number, theta: number,
+ *   show: Shown, mask: boolean, arcs: boolean, top: boolean,
  *   token: number, x: number, y: number, n: number,
  *   score: string, ranked: boolean, pin: Pin | null,
  *   runLayer: number, runHead: number, runScore: string, runRanked: boolean, runTau: number, runTheta: number,
@@ -19,7 +19,7 @@
 
 export const SHOWN = /** @type {Shown[]} */ (["similarity", "level", "attention", "received", "norms"]);
 const LONGEST_IN_ADDRESS = 6000;
-const ALWAYS = ["layer", "head", "tau", "theta"]; // a viewer may have been started with others than the usual ones
+const ALWAYS = ["layer", "head", "reading", "tau", "theta"]; // a viewer may have been started with others than the usual ones
 
 /** @returns {State} */
 export function beginning() {
@@ -30,11 +30,13 @@ export function beginning() {
     options: {},
     layer: -1,
     head: 0,
+    reading: "", // the text's main one
     tau: 10,
     theta: 0.3,
     show: "level",
     mask: false,
     arcs: true,
+    top: false, // the pairs that stand highest, instead of those from τ on
     token: -1,
     x: 0,
     y: 0,
@@ -69,9 +71,9 @@ const NUMBERS = {
   rtheta: "runTheta",
 };
 /** @type {Record<string, keyof State>} */
-const WORDS = { text: "text", id: "id", score: "score", rscore: "runScore" };
+const WORDS = { text: "text", id: "id", reading: "reading", score: "score", rscore: "runScore" };
 /** @type {Record<string, keyof State>} */
-const SWITCHES = { mask: "mask", arcs: "arcs", ranked: "ranked", rranked: "runRanked" };
+const SWITCHES = { mask: "mask", arcs: "arcs", top: "top", ranked: "ranked", rranked: "runRanked" };
 
 /**
  * The state as it stands in an address; only what differs from the beginning. τ is written as a share.
@@ -94,7 +96,7 @@ export function written(state) {
   if (state.theme !== usual.theme) params.set("theme", state.theme);
   for (const [name, value] of Object.entries(state.options)) params.set(`o.${name}`, String(value));
   if (state.pin) {
-    params.set("pin", `${state.pin.id}.${state.pin.layer}.${state.pin.head}`);
+    params.set("pin", `${state.pin.id}.${state.pin.layer}.${state.pin.head}.${state.pin.reading}`);
     if (state.pin.text !== state.text && state.pin.text.length <= LONGEST_IN_ADDRESS)
       params.set("ptext", state.pin.text);
   }
@@ -126,17 +128,21 @@ export function read(address) {
   if (SHOWN.includes(/** @type {Shown} */ (params.get("show")))) state.show = params.get("show");
   if (["auto", "light", "dark"].includes(params.get("theme") ?? "")) state.theme = params.get("theme");
   const options = [...params].filter(([name]) => name.startsWith("o.")).map(([name, value]) => [name.slice(2), value]);
-  if (options.length) state.options = Object.fromEntries(options.map(([name, value]) => [name, typed(value)]));
-  const pin = /^(t[0-9a-f]{20})\.(\d{1,4})\.(\d{1,4})$/.exec(params.get("pin") ?? "");
+  if (options.length) state.options = Object.fromEntries(options.map(([name, value]) => [name, typed(name, value)]));
+  const pin = /^(t[0-9a-f]{20})\.(\d{1,4})\.(\d{1,4})\.([a-z]{0,16})$/.exec(params.get("pin") ?? "");
   if (pin) {
     const text = params.get("ptext") ?? state.text ?? "";
-    state.pin = { id: pin[1], layer: Number(pin[2]), head: Number(pin[3]), text };
+    state.pin = { id: pin[1], layer: Number(pin[2]), head: Number(pin[3]), reading: pin[4], text };
   }
   return state;
 }
 
-/** @param {string} value */
-function typed(value) {
+/**
+ * @param {string} name
+ * @param {string} value
+ */
+function typed(name, value) {
+  if (name === "readings") return value.split(","); // the one option of which there may be several
   if (value === "true" || value === "false") return value === "true";
   return /^\d{1,8}$/.test(value) ? Number(value) : value;
 }

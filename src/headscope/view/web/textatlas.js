@@ -23,6 +23,7 @@ export function textAtlas({ source, store, theme, onscores }) {
   /** @type {Map<number, Tensors>} */
   const layers = new Map();
   let later = 0;
+  let filled = ""; // the text and the reading that all layers are of
 
   const sorting = html("select", {
     "aria-label": "Score",
@@ -103,6 +104,7 @@ export function textAtlas({ source, store, theme, onscores }) {
    */
   function begin(next) {
     text = next;
+    filled = "";
     layers.clear();
     refill(sorting, ...next.scores.map((each) => html("option", { value: each.name }, each.label)));
     atlas = atlasView({
@@ -116,16 +118,20 @@ export function textAtlas({ source, store, theme, onscores }) {
   }
 
   /**
-   * Fetch layer by layer, the one that is looked at first; stops where another text has taken its turn.
+   * Fetch layer by layer, the one that is looked at first; stops where another text or reading has taken its turn.
    * @param {Text} next
+   * @param {string} reading
    * @param {() => boolean} wanted
    */
-  async function fill(next, wanted) {
+  async function fill(next, reading, wanted) {
+    const whole = `${next.id} ${reading}`;
+    if (filled === whole) return;
+    filled = "";
     const near = store.get().layer;
     const order = [...next.layers].sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
     const one = async () => {
       for (let layer = order.shift(); layer !== undefined && wanted(); layer = order.shift()) {
-        const tensors = await source.get(`texts/${next.id}/layers/${layer}`);
+        const tensors = await source.get(`texts/${next.id}/${reading}/layers/${layer}`);
         if (!wanted()) return;
         layers.set(layer, tensors);
         atlas?.paint(
@@ -136,7 +142,9 @@ export function textAtlas({ source, store, theme, onscores }) {
       }
     };
     await Promise.all([one(), one()]);
-    if (wanted()) arrange();
+    if (!wanted()) return;
+    filled = whole;
+    arrange();
   }
 
   return {

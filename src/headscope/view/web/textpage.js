@@ -4,6 +4,7 @@ import { askingForm } from "./asking.js";
 import { controlBar } from "./controls.js";
 import { html } from "./dom.js";
 import { pairsAsCsv, pictureAsSvg, saveFile, svgAsPng } from "./exports.js";
+import { readingOf } from "./head.js";
 import { panelView } from "./panel.js";
 import { Refusal } from "./source.js";
 import { differing, SHOWN } from "./state.js";
@@ -23,7 +24,7 @@ import { scoreList, textAtlas } from "./textatlas.js";
 export function textPage({ source, store, about, theme, tell, fail }) {
   /** @type {Text | null} */
   let text = null;
-  let reading = 0;
+  let turns = 0;
 
   const panel = panelView({
     source,
@@ -32,6 +33,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     pinned: false,
     onhover: (hover) => share(hover, text?.id),
     onstep: move,
+    onread: (name) => store.set({ reading: name }),
     onpin: pinThis,
   });
   /** @type {ReturnType<typeof panelView> | null} */
@@ -50,6 +52,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
   asking.form.hidden = !source.inspect;
   const controls = controlBar({
     store,
+    readings: about.readings,
     onsave: (kind) => void take(kind),
     saves: [
       ["svg", "SVG picture"],
@@ -106,13 +109,30 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     return await source.inspect({ text: words, ...options });
   }
 
-  async function readText() {
-    const turn = ++reading;
-    const wanted = () => turn === reading;
-    const state = store.get();
+  /**
+   * Do something in a turn of its own; whatever was under way before is not wanted any more.
+   * @param {(wanted: () => boolean) => Promise<void>} work
+   */
+  async function inTurn(work) {
+    const turn = ++turns;
+    const wanted = () => turn === turns;
     asking.wait(true);
     root.setAttribute("aria-busy", "true");
     try {
+      await work(wanted);
+    } catch (error) {
+      if (wanted()) fail(error);
+    } finally {
+      if (wanted()) {
+        asking.wait(false);
+        root.removeAttribute("aria-busy");
+      }
+    }
+  }
+
+  const readText = () =>
+    inTurn(async (wanted) => {
+      const state = store.get();
       const asked = state.id || state.text || state.asked ? state : about.first;
       if (!asked) return; // a run without a text: one can be typed
       tell("Reading the text …", "busy");
@@ -124,7 +144,9 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       const layer = next.layers.includes(state.layer) ? state.layer : next.layers[next.layers.length - 1];
       const head = state.head >= 0 && state.head < next.heads ? state.head : 0;
       const score = next.scores.some((each) => each.name === state.score) ? state.score : next.scores[0].name;
-      store.set({ id: next.id, text: next.texts[0] ?? "", layer, head, score });
+      const reading = readingOf(next, state.reading);
+      store.set({ id: next.id, text: next.texts[0] ?? "", layer, head, reading, score });
+      controls.follow(next);
       if (other) atlas.begin(next);
       atlas.follow();
       atlas.choose(layer, head);
@@ -133,18 +155,22 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       tell(
         `${next.model} · ${next.stack} · ${next.shown}${next.texts.length > 1 ? " · a pair of texts" : ""}${strange}`,
       );
-      await panel.show(next, layer, head);
-      if (other) await atlas.fill(next, wanted);
-      if (wanted()) root.dataset.ready = next.id;
-    } catch (error) {
-      if (wanted()) fail(error);
-    } finally {
-      if (wanted()) {
-        asking.wait(false);
-        root.removeAttribute("aria-busy");
-      }
-    }
-  }
+      await panel.show(next, layer, head, reading);
+      await atlas.fill(next, reading, wanted);
+      if (wanted()) [root.dataset.ready, root.dataset.reading] = [next.id, reading];
+    });
+
+  /** The same text in another reading: its panel, then its atlas. */
+  const readAgain = () =>
+    inTurn(async (wanted) => {
+      if (!text) return;
+      const { layer, head, reading: asked } = store.get();
+      const reading = readingOf(text, asked);
+      await panel.show(text, layer, head, reading);
+      tell("", "calm");
+      await atlas.fill(text, reading, wanted);
+      if (wanted()) root.dataset.reading = reading;
+    });
 
   async function readPin() {
     const { pin, options } = store.get();
@@ -166,6 +192,10 @@ export function textPage({ source, store, about, theme, tell, fail }) {
         pinned: true,
         onhover: (hover) => share(hover, pinnedText),
         onstep: () => {},
+        onread: (name) => {
+          const { pin: now } = store.get();
+          if (now) store.set({ pin: { ...now, reading: name } });
+        },
         onpin: () => store.set({ pin: null }),
       });
       pinnedText = next.id;
@@ -173,8 +203,9 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       if (!pinned.root.isConnected) panels.append(pinned.root);
       const layer = next.layers.includes(pin.layer) ? pin.layer : next.layers[0];
       const head = Math.min(pin.head, next.heads - 1);
-      await pinned.show(next, layer, head);
-      const tensors = await source.get(`texts/${next.id}/layers/${layer}`);
+      const reading = readingOf(next, pin.reading);
+      await pinned.show(next, layer, head, reading);
+      const tensors = await source.get(`texts/${next.id}/${reading}/layers/${layer}`);
       pinnedScores = (step) => scoreList(next, tensors, head, step);
       showScores();
     } catch (error) {
@@ -186,8 +217,8 @@ export function textPage({ source, store, about, theme, tell, fail }) {
   // ------------------------------------------------------------------ what the reader does
 
   function pinThis() {
-    const { text: words, layer, head } = store.get();
-    if (text) store.set({ pin: { id: text.id, text: words, layer, head } });
+    const { text: words, layer, head, reading: asked } = store.get();
+    if (text) store.set({ pin: { id: text.id, text: words, layer, head, reading: readingOf(text, asked) } });
   }
 
   /**
@@ -203,18 +234,26 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     store.set({ layer: text.layers[row], head });
   }
 
+  function nextReading() {
+    if (!text) return;
+    const { readings } = text;
+    const place = readings.indexOf(readingOf(text, store.get().reading)) + 1;
+    store.set({ reading: readings[place % readings.length] });
+  }
+
   /** @param {string} kind */
   async function take(kind) {
     const current = panel.current();
     if (!current || !text) return;
     const state = store.get();
-    const name = `headscope-layer${state.layer}-head${state.head}`;
+    const reading = readingOf(text, state.reading);
+    const name = `headscope-layer${state.layer}-head${state.head}-${reading}`;
     try {
       const beside = pinned?.current();
       if (kind === "csv") {
         saveFile(new Blob([pairsAsCsv(current, state)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
       } else if (kind === "nc" && source.download) {
-        saveFile(await source.download(`texts/${text.id}/inspection.nc`), "inspection.nc");
+        saveFile(await source.download(`texts/${text.id}/${reading}/inspection.nc`), "inspection.nc");
       } else if (kind === "link") {
         await navigator.clipboard.writeText(location.href);
         tell("The link to this view is copied.");
@@ -243,8 +282,10 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       ArrowDown: arrow(1, 0),
       "[": () => store.set({ tau: Math.max(1, state.tau - 1) }),
       "]": () => store.set({ tau: Math.min(19, state.tau + 1) }),
+      t: () => store.set({ top: !state.top }),
       m: () => store.set({ mask: !state.mask }),
       a: () => store.set({ arcs: !state.arcs }),
+      r: nextReading,
       p: () => (state.pin ? store.set({ pin: null }) : pinThis()),
       "+": () => matrix.zoom(0.6),
       "-": () => matrix.zoom(1 / 0.6),
@@ -264,14 +305,18 @@ export function textPage({ source, store, about, theme, tell, fail }) {
   function changed(state, before) {
     if (state.page !== "text") return;
     const own = differing(state, before);
-    controls.follow();
+    controls.follow(text);
     atlas.follow();
     if (own("asked") || (own("id") && state.id !== text?.id) || (own("text") && state.text !== text?.texts[0])) {
       void readText();
-    } else if (own("layer", "head") && text) {
-      atlas.choose(state.layer, state.head);
-      panel.show(text, state.layer, state.head).then(() => tell("", "calm"), fail);
-      showScores();
+    } else if (text) {
+      const reading = readingOf(text, state.reading);
+      if (own("layer", "head")) atlas.choose(state.layer, state.head);
+      if (reading !== readingOf(text, before.reading)) void readAgain();
+      else if (own("layer", "head")) {
+        panel.show(text, state.layer, state.head, reading).then(() => tell("", "calm"), fail);
+        showScores();
+      }
     }
     if (own("show") && state.show === "attention") {
       panel.needMap().catch(fail);
@@ -281,14 +326,14 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     if (own("tau")) atlas.arrangeSoon();
     if (own("score", "ranked")) atlas.arrange();
     if (own("theme")) atlas.repaint();
-    if (own("tau", "theta", "show", "mask", "arcs", "token", "x", "y", "n", "theme")) {
+    if (own("tau", "theta", "show", "mask", "arcs", "top", "token", "x", "y", "n", "theme")) {
       panel.redraw();
       pinned?.redraw();
     }
   }
 
   store.on(changed);
-  controls.follow();
+  controls.follow(null);
   return {
     root,
     key,
@@ -303,7 +348,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       pinned?.redraw();
     },
     close: () => {
-      reading = -1;
+      turns = -1;
       panel.close();
       pinned?.close();
     },

@@ -1,0 +1,419 @@
+"""The sums of one attention stack, filled layer by layer by the compiled loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.choices import BINS, FEW_PAIRS, LONGEST_SUMMED, THRESHOLDS, Choices, first_high_bin, step_of
+from headscope.errors import HeadscopeError
+from headscope.measures.accumulator import LayerBatch
+from headscope.measures.bands import band_names
+from headscope.measures.batch_index import BatchIndex
+from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
+from headscope.measures.focal_counts import FocalCounts
+from headscope.measures.loops import attention, by_level, by_order, focal, groups, levels
+from headscope.measures.loops import order as order_loops
+from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP, ORDER_BINS, SAMPLED, edge_places
+from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
+from headscope.measures.similarity import EDGES
+from headscope.measures.variables import FOCAL_TOKENS, Array, Shape, variables_of
+from headscope.tap import LayerHeads
+from headscope.windows import CATEGORIES
+from headscope.windows.window import END, STOP
+
+# What a reading is the product of, and whether it is over the lengths of the two vectors.
+SOURCES = {"dot": ("outputs", False), "cosine": ("outputs", True), "centred": ("centred", True),
+           "values": ("values", True)}  # fmt: skip
+FEWEST_MATCHED = 5  # high pairs that are compared, before a text has a matched ratio of its own
+EachPart = Callable[[int, Callable[[int, int], bool]], bool]
+LayerRows = tuple[dict[str, NDArray[np.float64]], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _logarithm() -> NDArray[np.float32]:
+    """A polynomial for ln(1.5 + t), |t| ≤ ½, highest power first: good to 1e-7."""
+    fitted = np.polynomial.Chebyshev.interpolate(lambda t: np.log(1.5 + t), 8, domain=[-0.5, 0.5])
+    return np.asarray(fitted.convert(kind=np.polynomial.Polynomial).coef[::-1], dtype=np.float32)
+
+
+LOGARITHM = _logarithm()
+
+
+@dataclass(slots=True)
+class LayerTensors:
+    """One layer of a batch, as the loops take it."""
+
+    read: LayerBatch
+    products: NDArray[np.float32]  # (sources, B, H, T, T)
+    queries: BatchIndex
+    keys: BatchIndex
+    readable: NDArray[np.float32]  # (B, Tq): how many tokens each may read
+    directions: NDArray[np.float32]  # (B, P): 1 over the directions in which a pair may be read
+    roots: Tensor | None  # (B, H, T, T): memory for square roots of the attention
+    rows: Tensor | None  # (B, H, T, T): memory for their products
+
+
+class StackSums:
+    """The sums of one stack."""
+
+    def __init__(self, shape: Shape, choices: Choices) -> None:
+        self.shape, self.choices = shape, choices
+        self.declared = [each for each in variables_of(shape) if each.name != FOCAL_TOKENS]
+        self.arrays: dict[str, Array] = {each.name: each.zeros(shape) for each in self.declared}
+        self.by_band = shape.length > LONGEST_SUMMED
+        self.compares_rows = not shape.cross and len(shape.maps) > 1
+        self.focal = [FocalCounts() for _ in shape.layers]
+        self.thresholds = np.array(THRESHOLDS)
+        self.sources = list(dict.fromkeys(SOURCES[reading][0] for reading in shape.readings) | {"outputs": None})
+        self.outputs_source = self.sources.index("outputs")
+        layers = len(shape.layers)
+        self._custom_pairs = np.zeros((len(shape.relations), *self.arrays["pairs"].shape), dtype=np.int64)
+        for name, each in zip(shape.relations, self._custom_pairs, strict=True):
+            self.arrays[f"pairs_{name}"] = each
+        self.rules = groups.Rules(
+            edges=EDGES.numpy(),
+            lowest=first_high_bin(choices.tau),
+            few=FEW_PAIRS,
+            fewest_for_top=FEWEST_FOR_TOP,
+            least_top=LEAST_TOP,
+            contrasted=np.array([np.isin(np.arange(len(RELATIONS)), kinds) for kinds in CONTRASTED.values()]),
+            unrelated=UNRELATED,
+            in_sentence=np.isin(np.arange(len(RELATIONS)), (SAME_SENTENCE, BOTH)),
+            repeated=np.isin(np.arange(len(RELATIONS)), (REPEATED, BOTH)),
+            source=np.array([self.sources.index(SOURCES[reading][0]) for reading in shape.readings]),
+            scaled=np.array([SOURCES[reading][1] for reading in shape.readings]),
+        )
+        number = layers * shape.heads
+        # What one of `number` heads adds to the different focal tokens of H that are drawn, by how many choose it.
+        self._mixed = np.array(
+            [1 - math.comb(number - m, shape.heads) / math.comb(number, shape.heads) for m in range(number + 1)]
+        )
+
+    def vectors(self, read: LayerHeads, queries: BatchIndex) -> list[Tensor]:
+        """What each source multiplies with itself: (B, H, T, d) each."""
+        vectors = []
+        for source in self.sources:
+            if source == "outputs":
+                vectors.append(read.outputs.float())
+            elif source == "centred":
+                vectors.append(_centred(read.outputs.float(), torch.from_numpy(queries.counting)))
+            elif read.values is None:
+                raise HeadscopeError(
+                    "the value vectors of this model cannot be read", "leave out the reading 'values'"
+                )
+            else:
+                vectors.append(read.values.float().repeat_interleave(self.shape.heads // read.values.shape[1], dim=1))
+        return vectors
+
+    def add_windows(self, queries: BatchIndex, keys: BatchIndex) -> None:
+        """Count the windows of a batch."""
+        sums = self.arrays
+        sums["texts"] += len(queries.lengths)
+        sums["unsplit"] += int((queries.sentences == 1).sum())
+        sums["pairless"] += int((queries.sizes < 2).sum())
+        for length, category in zip(keys.lengths, keys.category, strict=True):
+            sums["tokens"] += np.bincount(category[:length], minlength=len(CATEGORIES))
+        flat = sums["base_pairs"].reshape(-1)
+        for b, size in enumerate(queries.sizes):
+            own = queries.positions[b, :size]
+            sums["position_pairs"][np.ix_(own, own)] += np.triu(np.ones((size, size), dtype=np.int64), 1)
+            number = size * (size - 1) // 2
+            relation = queries.classes[b, :number] // ORDER_BINS % len(RELATIONS)
+            place = (queries.distance[b, :number] - 1) * len(RELATIONS) + relation
+            flat += np.bincount(place, minlength=len(flat))
+
+    def no_top(self, windows: int) -> NDArray[np.int32]:
+        """Room for the focal tokens from top pairs of all layers: (L, R, B, H)."""
+        shape = self.shape
+        return np.full((len(shape.layers), len(shape.readings), windows, shape.heads), -1, dtype=np.int32)
+
+    def add_mixed(self, queries: BatchIndex, top: NDArray[np.int32]) -> None:
+        """Add how many different focal tokens heads drawn from all layers would have: `top` (L, R, B, H)."""
+        for r in range(top.shape[1]):
+            for b in np.flatnonzero(queries.sizes > 1):
+                chosen = top[:, r, b]
+                counts = np.bincount(chosen[chosen >= 0])
+                self.arrays["top_mixed"][r] += self._mixed[counts[counts > 0]].sum()
+
+    def add_layer(
+        self, layer: int, tensors: LayerTensors, top: NDArray[np.int32], each_part: EachPart
+    ) -> LayerRows | None:
+        """Add one layer of a batch; gives what its rows per text are made of, None where a number is not finite."""
+        k, shape, queries, keys = self.shape.layers.index(layer), self.shape, tensors.queries, tensors.keys
+        size, read = len(queries.lengths), tensors.read
+        together = _Together(queries)
+        products = together.matrices(tensors.products)
+        norms = _lengths(products)
+        values = read.heads.values
+        value_norms = (
+            np.full((size, 1, keys.category.shape[1]), np.nan)
+            if values is None
+            else torch.linalg.vector_norm(values.double(), dim=-1).cpu().numpy()
+        )
+        own_keys = np.broadcast_to(np.arange(value_norms.shape[2]) < keys.lengths[:, None, None], value_norms.shape)
+        nothing = np.zeros((0, 0, 0, 0), dtype=np.float32)
+        seen = attention.AttentionOut(
+            given=np.zeros((size, shape.heads, len(CATEGORIES))),
+            high=np.zeros((size, shape.heads, keys.category.shape[1]), dtype=np.int8),
+            passed=np.zeros((size, shape.heads, keys.category.shape[1]), dtype=np.int8),
+            roots=nothing if tensors.roots is None else tensors.roots.numpy(),
+        )
+        attention_in = attention.AttentionIn(
+            weights=read.weights,
+            bits=read.weights.view(np.int32),
+            even=read.even,
+            readable=tensors.readable,
+            value_norms=value_norms,
+            queries=queries.lengths,
+            keys=keys.lengths,
+            category=keys.category,
+            counting=keys.counting,
+        )
+        attention_sums = attention.AttentionSums(*(self.arrays[name][k] for name in attention.AttentionSums._fields))
+        shown = len(shape.readings) + (0 if shape.cross else len(shape.maps))
+        pairs_in = groups.PairsIn(
+            products=products,
+            norms=norms,
+            lengths=norms[self.outputs_source],
+            levels=self._ranks(products, norms, queries),
+            weights=nothing if shape.cross else together.matrices(read.weights),
+            readable=together.tokens(tensors.readable),
+            directions=tensors.directions,
+            rows=nothing if tensors.rows is None else tensors.rows.numpy(),
+            high=seen.high,
+            passed=seen.passed,
+            edges=np.empty((size, shape.heads, shown, ORDER_BINS - 1), dtype=np.float32),
+        )
+        steps = len(THRESHOLDS)
+        chosen = groups.Chosen(
+            focal=np.full((size, shape.heads, steps), -1, dtype=np.int32),
+            focal_null=np.full((size, shape.heads, steps), -1, dtype=np.int32),
+            top=top[k],
+            top_null=np.full_like(top[k], -1),
+            null=np.zeros((size, shape.heads, queries.ids.shape[1]), dtype=np.int64),
+        )
+        order_rows, level_rows = self._rows(groups.OrderRows, size), self._rows(groups.LevelRows, size)
+        order_sums, level_sums = self._pair_sums(groups.OrderSums, k), self._pair_sums(groups.LevelSums, k)
+
+        def work(first: int, last: int) -> bool:
+            finite: bool = attention.attention_of_heads(
+                attention_in, attention_sums, seen, self.thresholds, self.choices.theta, LOGARITHM, first, last
+            )
+            if not finite:
+                return False
+            if tensors.roots is not None and tensors.rows is not None:
+                own = tensors.roots[:, first:last]
+                tensors.rows[:, first:last] = own @ own.transpose(-1, -2)
+                together.move(tensors.rows.numpy(), first, last)
+            together.move_tokens((seen.high, seen.passed), first, last)
+            self._find_edges(pairs_in, queries, first, last)
+            finite = by_order.pairs_by_order(
+                pairs_in, queries, self.rules, order_sums, chosen, order_rows, layer, first, last
+            )
+            if finite:
+                by_level.pairs_by_level(pairs_in, queries, self.rules, level_sums, chosen, level_rows, first, last)
+            return finite
+
+        if not (np.isfinite(value_norms[own_keys]).all() or values is None) or not each_part(shape.heads, work):
+            return None
+        return self._finish_layer(k, tensors, seen.given, chosen, order_rows, level_rows)
+
+    def _find_edges(self, pairs_in: groups.PairsIn, queries: BatchIndex, first: int, last: int) -> None:
+        """The edges of the order bins: the samples of all heads are sorted at once, which is far faster."""
+        size, shown = len(queries.lengths), pairs_in.edges.shape[2]
+        samples = np.empty((size, last - first, shown, SAMPLED), dtype=np.float32)
+        order_loops.sample_heads(
+            pairs_in, self.rules, queries.begins, queries.sampled, queries.samples, samples, first, last
+        )
+        samples.sort(axis=-1)
+        for b, number in enumerate(queries.sampled):
+            if number:
+                pairs_in.edges[b, first:last] = samples[b][..., edge_places(int(number))]
+
+    def _ranks(
+        self, products: NDArray[np.float32], norms: NDArray[np.float32], queries: BatchIndex
+    ) -> NDArray[np.float64]:
+        """Levels as mid-ranks of the main reading, where levels are ranks; else nothing."""
+        if self.choices.scale != "rank":
+            return np.zeros((0, 0, 0, 0))
+        source = self.rules.source[0]
+        matrix = products[source]
+        if self.rules.scaled[0]:
+            size = norms[source][..., :, None] * norms[source][..., None, :]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                matrix = np.where(size > 0, matrix / size, np.float32(0))
+        return ranks(matrix, queries)
+
+    def _rows(self, kind: Any, size: int) -> Any:
+        """An empty group of what the loops leave for the rows per text."""
+        shape = (size, self.shape.heads)
+        tables = {"matched": (len(COMPARISONS), 2), "wins": (len(CONTRASTS),), "weight": (len(CONTRASTS),)}
+        return kind(*(np.zeros((*shape, *tables.get(name, ()))) for name in kind._fields))
+
+    def _pair_sums(self, kind: Any, k: int) -> Any:
+        """One layer of the variables that the loops over pairs fill; empty arrays for those that a stack lacks."""
+        shape, contrasts = self.shape, len(CONTRASTS)
+        readings, number, kinds = len(shape.readings), shape.heads, len(band_names(shape.length)) * len(RELATIONS)
+        table = math.prod(self.arrays["pairs"].shape[3:])  # a head's pairs of one level
+        views = {
+            "pairs": self.arrays["pairs"][k].reshape(number, BINS, table),
+            "custom_pairs": self._custom_pairs[:, k].reshape(len(self._custom_pairs), number, BINS, table),
+            "top_pairs": self.arrays["top_pairs"][:, k].reshape(readings, number, kinds),
+        }
+        if not self.by_band:
+            views["distance_sum"] = np.zeros((0, BINS, len(RELATIONS)), dtype=np.int64)  # follows from the pairs
+        empty = {
+            "similarity_sum": np.zeros((number, 0, 0)),
+            "attention_wins": np.zeros((0, number, contrasts)),
+            "attention_correlation": np.zeros((readings, 0, number)),
+            "mask_sum": np.zeros((number, 0, 3)),
+            "mask_pairs": np.zeros((number, 0, 3), dtype=np.int64),
+        }
+        dims = {each.name: each.dims for each in self.declared}
+
+        def view(name: str) -> Array:
+            if name in views:
+                return views[name]
+            if name not in self.arrays:
+                return empty[name]
+            return np.moveaxis(self.arrays[name], dims[name].index("layer"), 0)[k]
+
+        return kind(*(view(name) for name in kind._fields))
+
+    def _finish_layer(
+        self,
+        k: int,
+        tensors: LayerTensors,
+        given: NDArray[np.float64],
+        chosen: groups.Chosen,
+        order_rows: groups.OrderRows,
+        level_rows: groups.LevelRows,
+    ) -> LayerRows:
+        """What the loops leave to be added: even attention, focal tokens, and the variables declared elsewhere."""
+        sums, queries, keys, read = self.arrays, tensors.queries, tensors.keys, tensors.read
+        focal.count_unique(chosen.focal, queries.sizes, sums["focal_unique"][k])
+        focal.count_unique(chosen.focal_null, queries.sizes, sums["focal_null"][k])
+        for name, tokens in (("top_unique", chosen.top), ("top_null", chosen.top_null)):  # (R, B, H) each
+            for r, own in enumerate(tokens):
+                focal.count_unique(own[:, :, None], queries.sizes, sums[name][r, k][None])
+        even = np.zeros((len(queries.lengths), len(CATEGORIES)))
+        for b, length in enumerate(keys.lengths):
+            even[b] = np.bincount(keys.category[b, :length], read.even[b, :length], len(CATEGORIES))
+        even /= np.maximum((tensors.readable >= 1).sum(1), 1)[:, None]
+        sums["attention"][k] += given.sum(0)
+        sums["attention_even"][k] += even.sum(0)
+        at_tau = step_of(self.choices.tau)
+        tokens, null_tokens = (_ids_of(each[:, :, at_tau], queries) for each in (chosen.focal, chosen.focal_null))
+        self.focal[k].note(tokens)
+        for each in self.declared:
+            if each.fill is not None:
+                each.fill(read, np.moveaxis(sums[each.name], each.dims.index("layer"), 0)[k])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
+            auc = order_rows.wins / order_rows.weight  # (B, H, contrasts)
+            a, b = level_rows.matched[..., 0], level_rows.matched[..., 1]
+            matched = np.where(a + b < FEWEST_MATCHED, np.nan, (a + 0.5) / (b + 0.5))
+        columns = {name: getattr(level_rows, name) for name in ROW_COLUMNS}
+        columns |= {"stop_focus": focus[..., STOP], "end_focus": focus[..., END]}
+        columns |= {name: matched[..., COMPARISONS.index(which)] for name, which in MATCHED_COLUMNS.items()}
+        columns |= {name: auc[..., place] for place, name in enumerate(CONTRAST_COLUMNS)}
+        without = (queries.sizes < 2)[:, None] | self.shape.cross
+        columns["likeness"] = np.where(without, np.nan, order_rows.likeness)
+        return columns, tokens, null_tokens
+
+    def variables(self) -> dict[str, Array]:
+        """Every sum by its name."""
+        if not self.by_band:
+            distances = np.arange(1, self.arrays["pairs"].shape[3] + 1)
+            self.arrays["distance_sum"] = np.einsum("lhbdr,d->lhbr", self.arrays["pairs"], distances)
+        entries = [counted.entries(k) for k, counted in enumerate(self.focal)]
+        return self.arrays | {FOCAL_TOKENS: np.concatenate(entries)}
+
+
+ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
+MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
+                   "separator_similarity": "stop"}  # fmt: skip
+CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
+
+
+class _Together:
+    """Puts the tokens that count together where special tokens stand between them; most batches stay as they are."""
+
+    def __init__(self, queries: BatchIndex) -> None:
+        self.orders: dict[int, NDArray[np.int64]] = {}
+        for b in np.flatnonzero(queries.scattered):
+            self.orders[int(b)] = np.argsort(~queries.counting[b], kind="stable")
+
+    def matrices(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Matrices of tokens with both sides in the new order: (…, B, H, T, T)."""
+        if not self.orders:
+            return values
+        moved = values.copy()
+        for b, order in self.orders.items():
+            moved[..., b, :, :, :] = values[..., b, :, :, :][..., order, :][..., order]
+        return moved
+
+    def tokens(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A number for each token in the new order: (B, T)."""
+        if not self.orders:
+            return values
+        moved = values.copy()
+        for b, order in self.orders.items():
+            moved[b] = values[b, order]
+        return moved
+
+    def move(self, matrices: NDArray[np.float32], first: int, last: int) -> None:
+        """Put some heads' matrices into the new order, where they are."""
+        for b, order in self.orders.items():
+            matrices[b, first:last] = matrices[b, first:last][..., order, :][..., order]
+
+    def move_tokens(self, tables: tuple[NDArray[np.int8], ...], first: int, last: int) -> None:
+        """The same for numbers of tokens: (B, H, T) each."""
+        for b, order in self.orders.items():
+            for table in tables:
+                table[b, first:last] = table[b, first:last][:, order]
+
+
+def _centred(outputs: Tensor, counting: Tensor) -> Tensor:
+    """Outputs without the mean of those that count: (B, H, T, d) and (B, T)."""
+    counting = counting.to(outputs.device)[:, None, :, None]
+    mean = torch.where(counting, outputs, 0.0).sum(2, keepdim=True) / counting.sum(2, keepdim=True).clamp_min(1)
+    return outputs - mean
+
+
+def _lengths(products: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Lengths of the vectors, from the diagonal of their products: (sources, B, H, T, T) to (sources, B, H, T)."""
+    diagonal = np.diagonal(products, axis1=-2, axis2=-1)
+    with np.errstate(invalid="ignore"):  # padding may hold anything
+        return np.sqrt(np.ascontiguousarray(diagonal))
+
+
+def _ids_of(numbers: NDArray[np.int32], queries: BatchIndex) -> NDArray[np.int64]:
+    """Token ids by their number in the window, -1 for none: (B, H)."""
+    tokens = np.take_along_axis(queries.ids, np.maximum(numbers, 0).astype(np.int64), 1)
+    return np.where(numbers >= 0, tokens, -1)
+
+
+def ranks(matrix: NDArray[np.float32], windows: BatchIndex) -> NDArray[np.float64]:
+    """Levels as mid-ranks of S among the pairs of its head, over their number: (B, H, T, T), both halves filled."""
+    ranked_levels = np.zeros(matrix.shape)
+    for b, (begin, size) in enumerate(zip(windows.begins, windows.sizes, strict=True)):
+        if size < 2:
+            continue
+        i, j = (place + begin for place in np.triu_indices(size, 1))
+        values = matrix[b][:, i, j] + np.float32(0)  # (H, P); -0 becomes 0, which it equals
+        bits = values.view(np.uint32)
+        order = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31)).astype(np.uint64)  # as the numbers are ordered
+        packed = np.sort(order << np.uint64(32) | np.arange(len(i), dtype=np.uint64), axis=1)
+        ranked = np.empty(values.shape)
+        levels.rank_levels(packed, ranked)
+        ranked_levels[b][:, i, j] = ranked
+        ranked_levels[b][:, j, i] = ranked
+    return ranked_levels
