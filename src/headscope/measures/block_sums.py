@@ -6,14 +6,9 @@ A `View` (view.py) reads them at a τ or through the top pairs of a reading.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-=======
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
->>>>>>> second
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +26,8 @@ class BlockSums:
     """The sums of each block.
 
     `stored` holds the variables that are kept for each block under their names, with the blocks as their first
-<<<<<<< HEAD
-    dimension; it may read them when they are first asked for. `layer_pairs` gives the pairs of one layer's heads.
-=======
     dimension; a variable that the stack lacks is not there. It may read them from a file when they are first asked
     for. Pairs of single heads are large, so `layer_pairs` gives them a layer at a time.
->>>>>>> second
     """
 
     layers: tuple[int, ...]
@@ -47,12 +38,8 @@ class BlockSums:
     theta: float
     groups: tuple[str, ...]  # (S,)
     stored: Mapping[str, Array]
-<<<<<<< HEAD
-    layer_pairs: Callable[[int], Array]  # a layer's place to (S, H, level, band, relation)
-=======
     layer_pairs: Callable[[int], NDArray[Any]]  # a layer's place to (S, H, level, band, relation)
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
->>>>>>> second
 
     @property
     def blocks(self) -> int:
