@@ -133,7 +133,7 @@ def print_heads(heads: pd.DataFrame) -> None:
     rows = []
     for each in standing_out(heads, NAMED):
         row: list[Any] = [each.score, each.head, each.value, each.of_layer, each.of_model]
-        rows.append(row + [MARKS["passes" if each.beyond["permuted"] else "fails"]] * permuted)
+        rows.append(row + [mark("passes" if each.beyond_permuted else "fails")] * permuted)
     show.table(columns + ["farther than any\npermuted head"] * permuted, rows)
 
 

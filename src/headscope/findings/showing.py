@@ -6,11 +6,12 @@ The command line, the report and the figure make their tables of these.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from headscope.findings.checks import Check, together
+from headscope.findings.claims import PERMUTED
 from headscope.findings.specialists import LEAST, SPECIALIST
 from headscope.findings.verdicts import MARKS, Finding, Findings
 from headscope.measures.quantities import named
@@ -112,22 +113,21 @@ class StandsOut:
     value: float
     of_layer: float  # the median head of its layer
     of_model: float  # the median head of the model
-    beyond: Mapping[str, bool] = field(default_factory=dict)  # by kind of control runs: farther than any head of theirs
+    beyond_permuted: bool | None = None  # farther than any head of permuted runs; None where there are none
 
 
 def standing_out(heads: pd.DataFrame, number: int) -> list[StandsOut]:
     """Of each score the specialists that lie farthest above their layer, and those farthest below it."""
-    kinds = [kind for kind in ("permuted", "untrained", "rotated") if kind in heads]
     found = []
     for score, own in heads.groupby("score", sort=False):
         special = own[own["what"] == SPECIALIST].sort_values("out", ascending=False)
         above, below = special[special["out"] > 0].head(number), special[special["out"] < 0].tail(number)
         for chosen in (above, below):
-            found += [_stands_out(str(score), row, kinds) for _, row in chosen.iterrows()]
+            found += [_stands_out(str(score), row) for _, row in chosen.iterrows()]
     return found
 
 
-def _stands_out(score: str, row: pd.Series[float], kinds: Iterable[str]) -> StandsOut:
+def _stands_out(score: str, row: pd.Series[Any]) -> StandsOut:
     """Distances of ratios are of their logarithms, and are turned back into numbers."""
     which, value = named(score), float(row["value"])
 
@@ -135,6 +135,6 @@ def _stands_out(score: str, row: pd.Series[float], kinds: Iterable[str]) -> Stan
         return math.exp(math.log(max(value, LEAST)) - distance) if which.logarithmic else value - distance
 
     out = float(row["out"])
-    beyond = {kind: abs(out) > float(row[kind]) for kind in kinds}
+    beyond = abs(out) > float(row[PERMUTED]) if PERMUTED in row.index else None
     head = f"L{int(row['layer'])}H{int(row['head'])}"
     return StandsOut(which.short_label, head, value, less(out), less(float(row["out_of_model"])), beyond)
