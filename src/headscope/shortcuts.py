@@ -126,31 +126,55 @@ class ResultShortcuts:
         *,
         by: str = "layer",
         tau: float | None = None,
+        theta: float | None = None,
+        reading: str | None = None,
         draws: int = 1000,
         seed: int = 0,
     ) -> xr.Dataset:
         """A quantity of docs/method.md by "head", "layer", "third" of the depth or for the "model", with intervals.
 
-        `headscope.findings.QUANTITIES` names them all.
+        Without a `reading` it is the paper's: high pairs at τ in the main reading. With one it is from the top pairs of
+        that reading, or by its order where no threshold is needed. `headscope.findings.QUANTITIES` names them all.
         """
         from headscope.findings.estimates import quantity
-        from headscope.findings.resampling import Resampling
 
-        return quantity(self.blocks, Resampling(self.blocks.windows, draws=draws, seed=seed), name, by, self.tau(tau))
+        return quantity(_numbers(self, tau, theta, draws, seed), name, by, reading)
 
-    def distance_distribution(
+    def by_readings(
         self: Any,
+        name: str,
         *,
         by: str = "layer",
         tau: float | None = None,
         draws: int = 1000,
         seed: int = 0,
     ) -> xr.Dataset:
-        """The share of high pairs at each distance, with intervals, and that of all pairs beside it (`base`)."""
-        from headscope.findings.estimates import distances
-        from headscope.findings.resampling import Resampling
+        """The same in every way that it can be read, with the leading dimension `way`."""
+        from headscope.findings.estimates import by_readings
 
-        return distances(self.blocks, Resampling(self.blocks.windows, draws=draws, seed=seed), by, self.tau(tau))
+        return by_readings(_numbers(self, tau, None, draws, seed), name, by)
+
+    def distance_distribution(
+        self: Any,
+        *,
+        by: str = "layer",
+        tau: float | None = None,
+        reading: str | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+    ) -> xr.Dataset:
+        """The share of high pairs in each band of distance, with intervals, and that of all pairs beside it (`base`)."""
+        from headscope.findings.estimates import distances
+
+        return distances(_numbers(self, tau, None, draws, seed), by, reading)
+
+    def against_attention(
+        self: Any, *, controls: Sequence[Result] = (), draws: int = 1000, seed: int = 0
+    ) -> xr.Dataset:
+        """How well S and attention tell related pairs from unrelated ones, by layer."""
+        from headscope.findings.against_attention import against_attention
+
+        return against_attention(self, controls=controls, draws=draws, seed=seed)
 
     def findings(
         self: Any,
@@ -166,7 +190,7 @@ class ResultShortcuts:
         return findings(self, tau=tau, controls=controls, draws=draws, seed=seed)
 
     def sensitivity(self: Any, *, draws: int = 1000, seed: int = 0) -> xr.Dataset:
-        """Every finding over the threshold it depends on, from 0.1 to 0.9."""
+        """Every claim's statistic over the threshold it depends on, from 0.1 to 0.9."""
         from headscope.findings.sensitivity import sensitivity
 
         return sensitivity(self, draws=draws, seed=seed)
@@ -183,14 +207,14 @@ class ResultShortcuts:
 
         return by_groups(self, tau=tau)
 
-    def specialists(self: Any, *, tau: float | None = None) -> pd.DataFrame:
+    def specialists(self: Any, *, tau: float | None = None, controls: Sequence[Result] = ()) -> pd.DataFrame:
         """Which heads stand out from the typical one on all texts alike, which do not, and of which it is unclear."""
         from headscope.findings.specialists import specialists
 
-        at = self.tau(tau)
-        if ("specialists", at) not in self.kept:  # a report asks three times
-            self.kept["specialists", at] = specialists(self, tau=at)
-        table: pd.DataFrame = self.kept["specialists", at]
+        key = ("specialists", self.tau(tau), *(str(each.file) for each in controls))
+        if key not in self.kept:  # a report asks three times
+            self.kept[key] = specialists(self, tau=tau, controls=controls)
+        table: pd.DataFrame = self.kept[key]
         return table.copy()
 
     def figure(self: Any, name: str, **options: Any) -> Picture:
@@ -204,3 +228,10 @@ class ResultShortcuts:
         from headscope.view import show_result
 
         return show_result(self, controls)
+
+
+def _numbers(result: Any, tau: float | None, theta: float | None, draws: int, seed: int) -> Any:
+    from headscope.findings.numbers import Numbers
+    from headscope.findings.resampling import Resampling
+
+    return Numbers(result.blocks, Resampling(result.blocks.windows, draws=draws, seed=seed), result.tau(tau), theta)

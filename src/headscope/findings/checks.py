@@ -64,6 +64,19 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class RunNumber:
+    """What a control run gives for a claim's statistic."""
+
+    kind: str
+    name: str
+    statistic: str
+    value: float
+    low: float
+    high: float
+    why: str = ""  # why there is no number, or why it says little
+
+
+@dataclass(frozen=True, slots=True)
 class ControlRun:
     """A control run: its kind ("permuted", "untrained", "rotated"), its name and its numbers."""
 
@@ -90,25 +103,17 @@ class ControlRun:
         quick = number.where == SPREAD and self.kind != PERMUTED
         return (self.quick if quick else self.numbers).measure(number)
 
+    def number(self, test: Test) -> RunNumber:
+        """What this run gives for a claim's statistic."""
+        found = self.measure(test.number)
+        return RunNumber(self.kind, self.name, test.label, found.value, found.low, found.high, found.why)
+
     def _uniform(self, number: Number) -> bool:
         if named(number.quantity).read != "pairs" or number.reading is not None:
             return False
         sums = self.numbers.sums
         pairs = sums.stored["base_pairs"].sum() * sums.heads * len(sums.layers)
         return bool(self.numbers.view().number().sum() > UNIFORM * pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class RunNumber:
-    """What a control run gives for a claim's statistic."""
-
-    kind: str
-    name: str
-    statistic: str
-    value: float
-    low: float
-    high: float
-    why: str = ""  # why there is no number, or why it says little
 
 
 def check(test: Test, numbers: Numbers, runs: Sequence[ControlRun] = ()) -> Check:

@@ -43,7 +43,7 @@ class Claim:
     controls: tuple[Test, ...]
     thresholds: str = ""  # "tau" or "theta" where the statistic depends on one
     digits: int = 2
-    unspoken: tuple[str, ...] = ()  # kinds of control runs that cannot speak to it
+    spoken_to: tuple[str, ...] = (PERMUTED, UNTRAINED)  # kinds of control runs that have something to say of it
 
     @property
     def statistic(self) -> str:
@@ -93,7 +93,7 @@ def _focus(key: str, category: str, whom: str, paper: str, says: str) -> Claim:
             Test("over early", "final over early layers", Number(focus, ("final", "early")), 1.1, 1.0,
                  without="on what all layers do: the final layers do it no more than the early ones"),
         ),
-        thresholds="theta", unspoken=(PERMUTED,),
+        thresholds="theta", spoken_to=(UNTRAINED,),
     )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ CLAIMS = (
                  above=False, run=ROTATED, compared="alone",
                  without="on something else than sentences: with their labels rotated it is there as well"),
         ),
-        thresholds="tau",
+        thresholds="tau", spoken_to=(PERMUTED, UNTRAINED, ROTATED),
     ),
     Claim(
         "5", "Heads pick different focal tokens",
@@ -182,7 +182,7 @@ CLAIMS = (
     Claim(
         "6", "Similarity is higher where attention is",
         "Similarity is high among the tokens that attention singles out.", _MASK, _by_readings(_MASK, _COSINE),
-        thresholds="theta", digits=3, unspoken=(PERMUTED,),
+        thresholds="theta", digits=3, spoken_to=(UNTRAINED,),
     ),
     Claim(
         "7a", "Similarity is not attention over again",
@@ -200,7 +200,7 @@ CLAIMS = (
     Claim(
         "7c", "… and pairs of one sentence", "… and which words stand in one sentence.", _TOGETHER,
         (*_by_readings(_TOGETHER, _COSINE), _learned(_TOGETHER[0].number, "more than permuted", "tells them as well")),
-        digits=3,
+        digits=3, spoken_to=(PERMUTED, UNTRAINED, ROTATED),
     ),
     Claim(
         "8", "Separators are centres of similarity", "High similarity gathers round the separators.", _SEPARATOR,
@@ -214,7 +214,7 @@ CLAIMS = (
     Claim(
         "9", "Within the sentence, reach widens again",
         "In the last layers similarity reaches farther again, but within the sentence.", _REACH,
-        _by_readings(_REACH, _TOP), thresholds="tau", digits=3,
+        _by_readings(_REACH, _TOP), thresholds="tau", digits=3, spoken_to=(PERMUTED, UNTRAINED, ROTATED),
     ),
 )  # fmt: skip
 

@@ -22,6 +22,8 @@ from headscope.measures.derived import Array
 from headscope.measures.quantities import named
 from headscope.measures.quantity import BY, Quantity, places_of
 
+AT_TAU = "τ"  # the paper's way: high pairs at τ in the main reading
+
 
 def quantity(numbers: Numbers, name: str, by: str = "layer", reading: str | None = None) -> xr.Dataset:
     """One quantity as a labelled dataset.
@@ -45,6 +47,17 @@ def quantity(numbers: Numbers, name: str, by: str = "layer", reading: str | None
         arrays |= _beside(which, numbers.heads(which, reading).value, sums, by)
     attrs = _attributes(numbers, which.label, reading) | {"over_windows": int(bool(which.matched) and view.over_windows)}
     return xr.Dataset({key: (tuple(coords), values) for key, values in arrays.items()}, coords, attrs)
+
+
+def by_readings(numbers: Numbers, name: str, by: str = "layer") -> xr.Dataset:
+    """The same in every way that it can be read, with the leading dimension `way`: "τ", readings, attention maps."""
+    which = named(name)
+    ways = [way for way in which.ways(numbers.sums) if not which.lacking(numbers.view(way))]
+    if not ways:
+        which.check(numbers.view())
+    each = [quantity(numbers, name, by, way) for way in ways]
+    joined = xr.concat(each, "way", combine_attrs="drop_conflicts")
+    return joined.assign_coords(way=[AT_TAU if way is None else way for way in ways])
 
 
 def _beside(which: Quantity, heads: Array, sums: BlockSums, by: str) -> dict[str, Any]:

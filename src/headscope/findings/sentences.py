@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headscope.findings.checks import FAILS, PASSES, Check
-from headscope.findings.claims import Claim
+from headscope.findings.claims import PERMUTED, ROTATED, UNTRAINED, Claim
 from headscope.findings.numbers import Numbers
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.quantities import named
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from headscope.findings.verdicts import Finding
 
 
+RUNS = {PERMUTED: "with permuted weights", UNTRAINED: "untrained", ROTATED: "with rotated sentences"}
+
+
 def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     """What was found for this claim."""
     if math.isnan(finding.value):
         return f"It cannot be told: {finding.statistics[0].why}."
-    parts = [_MEASURED[claim.key](finding, numbers), _beside(finding), _judged(finding), _both_sides(finding)]
-    if finding.texts is not None:
-        parts.append(f"Each taken by itself, {finding.texts:.0%} of the texts show it.")
-    return " ".join([*(part for part in parts if part), *_control_runs(finding)])
+    measured = _MEASURED[claim.key](finding, numbers)
+    beside = "; ".join([*_beside(finding), *_control_runs(finding)])
+    if beside:
+        measured = f"{measured.removesuffix('.')} ({beside})."
+    parts = [measured, _judged(finding), _both_sides(finding)]
+    return " ".join(part for part in parts if part)
 
 
 # ---------------------------------------------------------------------- what was measured
@@ -40,8 +45,9 @@ def _focus(whom: str) -> Callable[[Finding, Numbers], str]:
 def _specialise(finding: Finding, numbers: Numbers) -> str:
     repetition, distance = finding.statistics
     return (
-        f"Beyond what chance gives, heads of a layer differ by a factor of {math.exp(repetition.value):.2f} in how much "
-        f"they prefer repetitions, and by {distance.value:.0%} of the mean distance in how far they reach."
+        f"Beyond what chance gives, heads of a layer differ by σ = {repetition.value:.3f}, a factor of "
+        f"{math.exp(repetition.value):.2f}, in how much they prefer repetitions, and by σ = {distance.value:.3f} of the "
+        "mean distance in how far they reach."
     )
 
 
@@ -76,16 +82,19 @@ def _mask(finding: Finding, numbers: Numbers) -> str:
 
 
 def _unlike(finding: Finding, numbers: Numbers) -> str:
-    return f"In the typical head similarity and attention correlate by {1 - finding.value:.2f} over the pairs."
+    return (
+        f"In the typical head similarity correlates with attention by {1 - finding.value:.2f} over the pairs, which is "
+        f"{finding.value:.2f} short of 1."
+    )
 
 
 def _told_apart(pairs: str, contrast: str) -> Callable[[Finding, Numbers], str]:
     def words(finding: Finding, numbers: Numbers) -> str:
-        way = "better" if finding.value >= 0 else "worse"
         by_similarity = float(numbers.by(named(f"separation_{contrast}"), "model").value)
+        way = "leads the better attention map" if finding.value >= 0 else "lags behind the better attention map"
         return (
-            f"Similarity tells {pairs} from unrelated pairs {way} than attention does, by {abs(finding.value):.3f} (a "
-            f"chance of {by_similarity:.0%} that such a pair lies higher, in the typical head)."
+            f"Similarity puts one of the {pairs} above an unrelated pair with a chance of {by_similarity:.0%} in the "
+            f"typical head, and {way} by {abs(finding.value):.3f}."
         )
 
     return words
@@ -122,12 +131,26 @@ _MEASURED: dict[str, Callable[[Finding, Numbers], str]] = {
 }
 
 
-def _beside(finding: Finding) -> str:
-    """The share of heads that do it, where it is a number of heads."""
-    first = finding.statistics[0]
-    if math.isnan(first.beyond):
-        return ""
-    return f"{first.beyond:.0%} of the heads lie beyond {first.bound:g}."
+def _beside(finding: Finding) -> list[str]:
+    """The share of heads that do it, and of texts that show it by themselves, where there are such."""
+    first, found = finding.statistics[0], []
+    if not math.isnan(first.beyond):
+        found.append(f"{first.beyond:.0%} of the heads lie beyond {first.bound:g}")
+    if finding.texts is not None:
+        found.append(f"{finding.texts:.0%} of the texts show it by themselves")
+    return found
+
+
+def _control_runs(finding: Finding) -> list[str]:
+    """What control runs give, from the least to the most, by kind."""
+    found = []
+    for kind, words in RUNS.items():
+        own = [run for run in finding.runs if run.kind == kind and run.statistic == finding.statistics[0].label]
+        known = [run.value for run in own if math.isfinite(run.value)]
+        if known:
+            least, most = (f"{each:.{finding.digits}f}" for each in (min(known), max(known)))
+            found.append(f"{words} {least}" + ("" if least == most else f" to {most}"))
+    return found
 
 
 # ---------------------------------------------------------------------- what to make of it
@@ -149,9 +172,10 @@ def _judged(finding: Finding) -> str:
         there = bool(cosine) and all(each.state == PASSES for each in cosine)
         found = ", ".join(each.interval(finding.digits) for each in cosine)
         also = f" By cosine, which leaves vector length out, the effect is there ({found})." if there else ""
-        return f"The whole interval lies short of {_bounds(short)}: the claim does not hold.{also}"
+        which = "" if len(finding.statistics) == 1 else f" of {' and of '.join(each.label for each in short)}"
+        return f"The whole interval{which} lies short of {_bounds(short)}: the claim does not hold.{also}"
     if all(each.state == PASSES for each in finding.statistics):
-        return f"It lies beyond {bounds}, but is left open by controls: {finding.reason}."
+        return f"It lies beyond {bounds}, but controls leave it open: {finding.reason}."
     able = "" if finding.can_tell else " These texts are too few or too varied to tell an effect twice as large."
     return f"Open: {finding.reason}.{able}"
 
@@ -169,19 +193,6 @@ def _both_sides(finding: Finding) -> str:
         for each in (finding.layers_beyond, finding.layers_short)
     )
     return f"Layers differ: {beyond} wholly beyond {finding.bound:g}, {short} wholly short of it."
-
-
-def _control_runs(finding: Finding) -> list[str]:
-    """What control runs give, from the least to the most, by kind."""
-    sentences = []
-    for kind in dict.fromkeys(run.kind for run in finding.runs):
-        own = [run for run in finding.runs if run.kind == kind and run.statistic == finding.statistics[0].label]
-        known = [run.value for run in own if math.isfinite(run.value)]
-        name = {"permuted": "With permuted weights", "untrained": "Untrained", "rotated": "With rotated sentences"}
-        if known:
-            least, most = (f"{each:.{finding.digits}f}" for each in (min(known), max(known)))
-            sentences.append(f"{name[kind]}: {least}" + ("." if least == most else f" to {most}."))
-    return sentences
 
 
 def layers_of(sums: BlockSums, third: str) -> str:

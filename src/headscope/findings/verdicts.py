@@ -245,7 +245,9 @@ def judge(claim: Claim, numbers: Numbers, runs: Sequence[ControlRun] = (), unrea
         verdict=verdict,
         statistics=statistics,
         controls=controls,
-        runs=tuple(_run_number(claim, test.label, run, test.number) for run in runs for test in claim.statistics),
+        runs=tuple(
+            run.number(test) for run in runs if run.kind in claim.spoken_to for test in claim.statistics
+        ),
         layers_beyond=beyond,
         layers_short=short,
         digits=claim.digits,
@@ -282,14 +284,6 @@ def layers_on_both_sides(
     places = sums.third(test.number.where) if test.number.where in ("early", "middle", "final") else range(len(sums.layers))  # type: ignore[arg-type]  # fmt: skip
     beyond = tuple(sums.layers[k] for k in places if estimate.low[k] > test.bound)
     return beyond, tuple(sums.layers[k] for k in places if estimate.high[k] < test.bound)
-
-
-def _run_number(claim: Claim, label: str, run: ControlRun, number: Any) -> RunNumber:
-    if run.kind in claim.unspoken:
-        why = "with permuted weights attention is nearly even, so it cannot speak to this"
-        return RunNumber(run.kind, run.name, label, math.nan, math.nan, math.nan, why)
-    found = run.measure(number)
-    return RunNumber(run.kind, run.name, label, found.value, found.low, found.high, found.why)
 
 
 def plain(value: Any) -> Any:

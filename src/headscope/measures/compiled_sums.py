@@ -19,7 +19,7 @@ from headscope.measures.bands import band_names
 from headscope.measures.batch_index import BatchIndex
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.focal_counts import FocalCounts
-from headscope.measures.loops import attention, focal, groups, heads, levels
+from headscope.measures.loops import attention, by_level, by_order, focal, groups, levels
 from headscope.measures.loops import order as order_loops
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP, ORDER_BINS, SAMPLED, edge_places
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
@@ -121,9 +121,9 @@ class StackSums:
         for length, category in zip(keys.lengths, keys.category, strict=True):
             sums["tokens"] += np.bincount(category[:length], minlength=len(CATEGORIES))
         flat = sums["base_pairs"].reshape(-1)
-        for b, (begin, size) in enumerate(zip(queries.begins, queries.sizes, strict=True)):
-            block = sums["position_pairs"][begin : begin + size, begin : begin + size]
-            block += np.triu(np.ones_like(block), 1)
+        for b, size in enumerate(queries.sizes):
+            own = queries.positions[b, :size]
+            sums["position_pairs"][np.ix_(own, own)] += np.triu(np.ones((size, size), dtype=np.int64), 1)
             number = size * (size - 1) // 2
             relation = queries.classes[b, :number] // ORDER_BINS % len(RELATIONS)
             place = (queries.distance[b, :number] - 1) * len(RELATIONS) + relation
@@ -148,13 +148,16 @@ class StackSums:
         """Add one layer of a batch; gives what its rows per text are made of, None where a number is not finite."""
         k, shape, queries, keys = self.shape.layers.index(layer), self.shape, tensors.queries, tensors.keys
         size, read = len(queries.lengths), tensors.read
-        norms = _lengths(tensors.products)
+        together = _Together(queries)
+        products = together.matrices(tensors.products)
+        norms = _lengths(products)
         values = read.heads.values
         value_norms = (
-            np.zeros((size, 0, 0), dtype=np.float32)
+            np.full((size, 1, keys.category.shape[1]), np.nan)
             if values is None
-            else torch.linalg.vector_norm(values.float(), dim=-1).contiguous().cpu().numpy()
+            else torch.linalg.vector_norm(values.double(), dim=-1).cpu().numpy()
         )
+        own_keys = np.broadcast_to(np.arange(value_norms.shape[2]) < keys.lengths[:, None, None], value_norms.shape)
         nothing = np.zeros((0, 0, 0, 0), dtype=np.float32)
         seen = attention.AttentionOut(
             given=np.zeros((size, shape.heads, len(CATEGORIES))),
@@ -176,12 +179,12 @@ class StackSums:
         attention_sums = attention.AttentionSums(*(self.arrays[name][k] for name in attention.AttentionSums._fields))
         shown = len(shape.readings) + (0 if shape.cross else len(shape.maps))
         pairs_in = groups.PairsIn(
-            products=tensors.products,
+            products=products,
             norms=norms,
             lengths=norms[self.outputs_source],
-            levels=self._ranks(tensors.products, norms, queries),
-            weights=nothing if shape.cross else read.weights,
-            readable=tensors.readable,
+            levels=self._ranks(products, norms, queries),
+            weights=nothing if shape.cross else together.matrices(read.weights),
+            readable=together.tokens(tensors.readable),
             directions=tensors.directions,
             rows=nothing if tensors.rows is None else tensors.rows.numpy(),
             high=seen.high,
@@ -194,9 +197,10 @@ class StackSums:
             focal_null=np.full((size, shape.heads, steps), -1, dtype=np.int32),
             top=top[k],
             top_null=np.full_like(top[k], -1),
+            null=np.zeros((size, shape.heads, queries.ids.shape[1]), dtype=np.int64),
         )
-        rows = self._empty_rows(size)
-        sums = self._pair_sums(k)
+        order_rows, level_rows = self._rows(groups.OrderRows, size), self._rows(groups.LevelRows, size)
+        order_sums, level_sums = self._pair_sums(groups.OrderSums, k), self._pair_sums(groups.LevelSums, k)
 
         def work(first: int, last: int) -> bool:
             finite: bool = attention.attention_of_heads(
@@ -207,19 +211,27 @@ class StackSums:
             if tensors.roots is not None and tensors.rows is not None:
                 own = tensors.roots[:, first:last]
                 tensors.rows[:, first:last] = own @ own.transpose(-1, -2)
+                together.move(tensors.rows.numpy(), first, last)
+            together.move_tokens((seen.high, seen.passed), first, last)
             self._find_edges(pairs_in, queries, first, last)
-            finite = heads.pairs_of_heads(pairs_in, queries, self.rules, sums, chosen, rows, layer, first, last)
+            finite = by_order.pairs_by_order(
+                pairs_in, queries, self.rules, order_sums, chosen, order_rows, layer, first, last
+            )
+            if finite:
+                by_level.pairs_by_level(pairs_in, queries, self.rules, level_sums, chosen, level_rows, first, last)
             return finite
 
-        if not each_part(shape.heads, work):
+        if not (np.isfinite(value_norms[own_keys]).all() or values is None) or not each_part(shape.heads, work):
             return None
-        return self._finish_layer(k, tensors, seen.given, chosen, rows)
+        return self._finish_layer(k, tensors, seen.given, chosen, order_rows, level_rows)
 
     def _find_edges(self, pairs_in: groups.PairsIn, queries: BatchIndex, first: int, last: int) -> None:
         """The edges of the order bins: the samples of all heads are sorted at once, which is far faster."""
         size, shown = len(queries.lengths), pairs_in.edges.shape[2]
         samples = np.empty((size, last - first, shown, SAMPLED), dtype=np.float32)
-        order_loops.sample_heads(pairs_in, self.rules, queries, samples, first, last)
+        order_loops.sample_heads(
+            pairs_in, self.rules, queries.begins, queries.sampled, queries.samples, samples, first, last
+        )
         samples.sort(axis=-1)
         for b, number in enumerate(queries.sampled):
             if number:
@@ -239,12 +251,13 @@ class StackSums:
                 matrix = np.where(size > 0, matrix / size, np.float32(0))
         return ranks(matrix, queries)
 
-    def _empty_rows(self, size: int) -> groups.PairRows:
+    def _rows(self, kind: Any, size: int) -> Any:
+        """An empty group of what the loops leave for the rows per text."""
         shape = (size, self.shape.heads)
         tables = {"matched": (len(COMPARISONS), 2), "wins": (len(CONTRASTS),), "weight": (len(CONTRASTS),)}
-        return groups.PairRows(*(np.zeros((*shape, *tables.get(name, ()))) for name in groups.PairRows._fields))
+        return kind(*(np.zeros((*shape, *tables.get(name, ()))) for name in kind._fields))
 
-    def _pair_sums(self, k: int) -> groups.PairSums:
+    def _pair_sums(self, kind: Any, k: int) -> Any:
         """One layer of the variables that the loops over pairs fill; empty arrays for those that a stack lacks."""
         shape, contrasts = self.shape, len(CONTRASTS)
         readings, number, kinds = len(shape.readings), shape.heads, len(band_names(shape.length)) * len(RELATIONS)
@@ -272,10 +285,16 @@ class StackSums:
                 return empty[name]
             return np.moveaxis(self.arrays[name], dims[name].index("layer"), 0)[k]
 
-        return groups.PairSums(*(view(name) for name in groups.PairSums._fields))
+        return kind(*(view(name) for name in kind._fields))
 
     def _finish_layer(
-        self, k: int, tensors: LayerTensors, given: NDArray[np.float64], chosen: groups.Chosen, rows: groups.PairRows
+        self,
+        k: int,
+        tensors: LayerTensors,
+        given: NDArray[np.float64],
+        chosen: groups.Chosen,
+        order_rows: groups.OrderRows,
+        level_rows: groups.LevelRows,
     ) -> LayerRows:
         """What the loops leave to be added: even attention, focal tokens, and the variables declared elsewhere."""
         sums, queries, keys, read = self.arrays, tensors.queries, tensors.keys, tensors.read
@@ -287,7 +306,7 @@ class StackSums:
         even = np.zeros((len(queries.lengths), len(CATEGORIES)))
         for b, length in enumerate(keys.lengths):
             even[b] = np.bincount(keys.category[b, :length], read.even[b, :length], len(CATEGORIES))
-        even /= queries.lengths[:, None]
+        even /= np.maximum((tensors.readable >= 1).sum(1), 1)[:, None]
         sums["attention"][k] += given.sum(0)
         sums["attention_even"][k] += even.sum(0)
         at_tau = step_of(self.choices.tau)
@@ -298,17 +317,15 @@ class StackSums:
                 each.fill(read, np.moveaxis(sums[each.name], each.dims.index("layer"), 0)[k])
         with np.errstate(divide="ignore", invalid="ignore"):
             focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
-            auc = rows.wins / rows.weight  # (B, H, contrasts)
-            a, b = rows.matched[..., 0], rows.matched[..., 1]
+            auc = order_rows.wins / order_rows.weight  # (B, H, contrasts)
+            a, b = level_rows.matched[..., 0], level_rows.matched[..., 1]
             matched = np.where(a + b < FEWEST_MATCHED, np.nan, (a + 0.5) / (b + 0.5))
-        columns = {name: getattr(rows, name) for name in groups.PairRows._fields if name in ROW_COLUMNS}
+        columns = {name: getattr(level_rows, name) for name in ROW_COLUMNS}
         columns |= {"stop_focus": focus[..., STOP], "end_focus": focus[..., END]}
         columns |= {name: matched[..., COMPARISONS.index(which)] for name, which in MATCHED_COLUMNS.items()}
         columns |= {name: auc[..., place] for place, name in enumerate(CONTRAST_COLUMNS)}
-        if self.shape.cross:
-            columns["likeness"] = np.full_like(rows.likeness, np.nan)
-        pairless = queries.sizes < 2
-        columns["likeness"] = np.where(pairless[:, None], np.nan, columns["likeness"])
+        without = (queries.sizes < 2)[:, None] | self.shape.cross
+        columns["likeness"] = np.where(without, np.nan, order_rows.likeness)
         return columns, tokens, null_tokens
 
     def variables(self) -> dict[str, Array]:
@@ -320,10 +337,48 @@ class StackSums:
         return self.arrays | {FOCAL_TOKENS: np.concatenate(entries)}
 
 
-ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share", "likeness")
+ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
 MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
                    "separator_similarity": "stop"}  # fmt: skip
 CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
+
+
+class _Together:
+    """Puts the tokens that count together where special tokens stand between them; most batches stay as they are."""
+
+    def __init__(self, queries: BatchIndex) -> None:
+        self.orders: dict[int, NDArray[np.int64]] = {}
+        for b in np.flatnonzero(queries.scattered):
+            self.orders[int(b)] = np.argsort(~queries.counting[b], kind="stable")
+
+    def matrices(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Matrices of tokens with both sides in the new order: (…, B, H, T, T)."""
+        if not self.orders:
+            return values
+        moved = values.copy()
+        for b, order in self.orders.items():
+            moved[..., b, :, :, :] = values[..., b, :, :, :][..., order, :][..., order]
+        return moved
+
+    def tokens(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A number for each token in the new order: (B, T)."""
+        if not self.orders:
+            return values
+        moved = values.copy()
+        for b, order in self.orders.items():
+            moved[b] = values[b, order]
+        return moved
+
+    def move(self, matrices: NDArray[np.float32], first: int, last: int) -> None:
+        """Put some heads' matrices into the new order, where they are."""
+        for b, order in self.orders.items():
+            matrices[b, first:last] = matrices[b, first:last][..., order, :][..., order]
+
+    def move_tokens(self, tables: tuple[NDArray[np.int8], ...], first: int, last: int) -> None:
+        """The same for numbers of tokens: (B, H, T) each."""
+        for b, order in self.orders.items():
+            for table in tables:
+                table[b, first:last] = table[b, first:last][:, order]
 
 
 def _centred(outputs: Tensor, counting: Tensor) -> Tensor:

@@ -29,6 +29,11 @@ def compiled(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def inner(function: Callable[..., Any]) -> Any:
+    """The same for a function that only compiled ones call: what Python would need to call it is left out."""
+    return numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
 @cache
 def drop_stale_code(folder: Path, sources: Path) -> None:
     """Remove the compiled code of a folder of source files of which one has changed since.

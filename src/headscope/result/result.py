@@ -11,17 +11,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import h5netcdf
-import numpy as np
 import xarray as xr
 
-from headscope.choices import described, differences
-from headscope.errors import HeadscopeError, brief
+from headscope.choices import described
+from headscope.errors import HeadscopeError
 from headscope.files import written_whole
 from headscope.measures.block_sums import BlockSums
-from headscope.measures.variables import FOCAL_TOKENS, VARIABLES, Shape, Sums
-from headscope.result.checksum import check_seal
-from headscope.result.merge import ABOUT_SHARDS, FILE, VERSION, ShardInfo, write_result
+from headscope.measures.variables import Shape
+from headscope.result.adding import ResultBlocks, check_same, shared_texts
+from headscope.result.merge import write_result
+from headscope.result.parts import kept_for_groups
+from headscope.result.schema import FILE, read_attributes
+from headscope.result.stack_writer import BLOCKS, GROUPS
 from headscope.shortcuts import ResultShortcuts
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Result(ResultShortcuts):
     >>> texts = [(p["id"], p["text"], p["group"]) for p in headscope.passages()[:6]]
     >>> result = headscope.analyze(headscope.load(), texts, progress=False)
     >>> result
-    Result: 6 windows with headscope/bert12, encoder 12 layers × 12 heads, 6 shards, groups encyclopedia
+    Result: 6 windows with headscope/bert12, encoder 12 layers × 12 heads, 6 blocks, groups encyclopedia
     >>> result.dataset.pairs.dims
     ('layer', 'head', 'level', 'distance', 'relation')
     """
@@ -47,7 +48,7 @@ class Result(ResultShortcuts):
         self, file: str | Path, stack: str | None = None, *, keep: Any = None, attrs: dict[str, Any] | None = None
     ) -> None:
         self.file, self._keep = Path(file), keep
-        self.attrs = _attributes(self.file) if attrs is None else attrs
+        self.attrs = read_attributes(self.file) if attrs is None else attrs
         self.stacks: tuple[str, ...] = tuple(self.attrs["stacks"].split(", "))
         self.name = stack or self.stacks[0]
         if self.name not in self.stacks:
@@ -74,7 +75,7 @@ class Result(ResultShortcuts):
         groups = f", groups {', '.join(self.groups)}" if any(self.groups) else ""
         return (
             f"Result: {int(self.dataset.texts):,} windows with {self.model['name']}, {self.name} "
-            f"{sizes['layer']} layers × {sizes['head']} heads, {self.shards.sizes['shard']} shards{groups}"
+            f"{sizes['layer']} layers × {sizes['head']} heads, {self.by_block.sizes['block']} blocks{groups}"
         )
 
     # ------------------------------------------------------------------ reading
@@ -90,15 +91,42 @@ class Result(ResultShortcuts):
             return opened.load()
 
     @cached_property
-    def shards(self) -> xr.Dataset:
-        """The same for each shard, without the mean matrix; read from the file only as far as it is used."""
-        opened = self._opened("shards")
+    def by_block(self) -> xr.Dataset:
+        """The same for each block of texts, pairs by band; read from the file only as far as it is used.
+
+        Counts are the smallest whole numbers without a sign that hold them: convert them before you subtract.
+        `group` and `texts_read` say what a block holds. The mean matrix and the like are in `by_group`.
+        """
+        opened = self._opened(BLOCKS)
+        return opened.assign_coords({k: v for k, v in self.dataset.coords.items() if k in opened.dims})
+
+    @cached_property
+    def by_group(self) -> xr.Dataset:
+        """What takes too much room for blocks, for each group of texts: mean matrices, focal tokens, pairs by distance.
+
+        Read from the file only as far as it is used.
+        """
+        if len(self.groups) == 1:
+            return self.dataset[[each.name for each in kept_for_groups(self.shape)]].expand_dims(group=self.groups)
+        opened = self._opened(GROUPS)
         return opened.assign_coords({k: v for k, v in self.dataset.coords.items() if k in opened.dims})
 
     @property
     def groups(self) -> list[str]:
         """The groups of texts, in their order."""
-        return list(dict.fromkeys(str(group) for group in self.shards["group"].values))
+        return list(dict.fromkeys(str(group) for group in self.by_block["group"].values))
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """How S was read; the first is the main reading."""
+        return tuple(str(name) for name in self.dataset["reading"].values)
+
+    @property
+    def shape(self) -> Shape:
+        """What decides how large the sums of this stack are."""
+        layers, heads = (tuple(int(place) for place in self.dataset[name].values) for name in ("layer", "head"))
+        length, relations = int(self.settings["window"]), tuple(self.settings["relations"])
+        return Shape(layers, len(heads), length, relations, self.name == "cross", self.readings)
 
     def _opened(self, part: str) -> xr.Dataset:
         inside = [] if self.name == self.stacks[0] else [self.name]
@@ -151,7 +179,7 @@ class Result(ResultShortcuts):
     def examples(self, layer: int, head: int, score: str, k: int = 5, *, lowest: bool = False) -> pd.DataFrame:
         """The texts in which one head shows a score most (or least): needs a run with per-text rows.
 
-        Scores: stop_focus, end_focus, high_pairs, distance, sentence_share, repetition_share, focal_share.
+        `headscope.measures.columns.SCORES` names the scores.
         """
         from headscope.result.rows import examples
 
@@ -162,9 +190,8 @@ class Result(ResultShortcuts):
     def __add__(self, other: Result) -> Result:
         if not isinstance(other, Result):
             return NotImplemented
-        _check_same(self, other)
-        mine, theirs = (set(r.shards["texts_hash"].values.tolist()) for r in (self, other))
-        if mine & theirs:
+        check_same(self, other)
+        if shared_texts(self, other):
             warnings.warn("the two results share texts, which will count twice", stacklevel=2)
         texts = {
             "name": f"{self.texts['name']}; {other.texts['name']}",
@@ -175,7 +202,7 @@ class Result(ResultShortcuts):
             "clusters_again": self.texts.get("clusters_again", 0) + other.texts.get("clusters_again", 0),
             "whole": False,
         }
-        return self._written([_ResultShards(self), _ResultShards(other)], {"texts": texts})
+        return self._written([ResultBlocks(self), ResultBlocks(other)], {"texts": texts})
 
     def select(self, group: str | Sequence[str]) -> Result:
         """The result of one group of texts, or of several."""
@@ -185,15 +212,15 @@ class Result(ResultShortcuts):
                 raise HeadscopeError(f"there is no group {name!r}", f"the groups are {', '.join(self.groups)}")
         if not wanted:
             raise HeadscopeError("no group is named", f"the groups are {', '.join(self.groups)}")
-        counts, groups = self.shards["texts_read"].values, self.shards["group"].values
+        counts, groups = self.by_block["texts_read"].values, self.by_block["group"].values
         taken = sum(int(n) for n, name in zip(counts, groups, strict=True) if name in wanted)
         # Bad records are of no group, so a selection has none.
         name = f"{self.texts['name']}: {', '.join(wanted)}"
         texts = {"name": name, "texts": taken, "bad": 0, "refused": 0, "whole": False}
-        return self._written([_ResultShards(self)], {"texts": texts}, groups=wanted)
+        return self._written([ResultBlocks(self)], {"texts": texts}, groups=wanted)
 
     def _written(
-        self, sources: list[_ResultShards], header: dict[str, Any], groups: Sequence[str] | None = None
+        self, sources: list[ResultBlocks], header: dict[str, Any], groups: Sequence[str] | None = None
     ) -> Result:
         folder = tempfile.TemporaryDirectory(prefix="headscope-")
         file = Path(folder.name) / FILE
@@ -201,11 +228,11 @@ class Result(ResultShortcuts):
         for source in sources:
             words |= source.words()
         kept = {k: v for k, v in self.attrs.items() if k not in ("schema", "stacks", "stack", "_NCProperties")}
-        shapes = {name: _shape(stack) for name, stack in sources[0].stacks.items()}
 
         def text(ids: Iterable[int]) -> list[str]:
             return [words.get(i, "") for i in ids]
 
+        shapes = {name: self.stack(name).shape for name in self.stacks}
         write_result(file, sources, shapes, kept | header, text, groups=groups)
         return Result(file, self.name, keep=folder)
 
@@ -220,104 +247,6 @@ class Result(ResultShortcuts):
 
     def close(self) -> None:
         """Close the file."""
-        if "shards" in self.__dict__:
-            self.shards.close()
-
-
-class _ResultShards:
-    """The shards of a finished result, for merging again."""
-
-    def __init__(self, result: Result) -> None:
-        self.stacks = {name: result.stack(name) for name in result.stacks}
-        first = self.stacks[result.stacks[0]].shards
-        texts, groups, hashes = (first[name].values for name in ("texts_read", "group", "texts_hash"))
-        self.infos = [ShardInfo(str(g), int(t), str(h)) for t, g, h in zip(texts, groups, hashes, strict=True)]
-
-    def sums(self, number: int, only: str | None = None) -> Sums:
-        sums: Sums = {}
-        for name, result in self.stacks.items():
-            shard = (result.shards[[only]] if only else result.shards).isel(shard=number).load()
-            sums[name] = {
-                str(key): values.values if values.dtype.kind == "f" else values.values.astype(np.int64)
-                for key, values in shard.data_vars.items()
-                if key not in ABOUT_SHARDS
-            }
-            dense = sums[name][FOCAL_TOKENS]
-            places = np.argwhere(dense)
-            tokens = result.dataset["token"].values[places[:, 2]] if len(places) else np.zeros(0, dtype=np.int64)
-            sums[name][FOCAL_TOKENS] = np.column_stack([places[:, 0], places[:, 1], tokens, dense[tuple(places.T)]])
-        return sums
-
-    def group_sums(self, group: str) -> Sums:
-        sums: Sums = {}
-        for stack, result in self.stacks.items():
-            names = [name for name, each in VARIABLES.items() if each.kept == "group" and name in result.dataset]
-            if len(result.groups) < 2:
-                sums[stack] = {name: result.dataset[name].values for name in names}
-                continue
-            with result._opened("groups") as opened:
-                place = json.loads(opened.attrs["names"]).index(group)
-                sums[stack] = {name: opened[f"{name}_{place}"].values for name in names}
-        return sums
-
-    def words(self) -> dict[int, str]:
-        """How the tokens are written."""
-        return {
-            int(i): str(text)
-            for result in self.stacks.values()
-            for i, text in zip(result.dataset["token"].values, result.dataset["token_text"].values, strict=True)
-        }
-
-
-def _shape(result: Result) -> Shape:
-    relations = tuple(result.settings["relations"])
-    sizes = result.dataset.sizes
-    layers = tuple(int(layer) for layer in result.dataset["layer"].values)
-    cross, readings = result.name == "cross", (result.settings["similarity"],)
-    return Shape(layers, sizes["head"], sizes["i"], relations, cross, readings)
-
-
-def _check_same(first: Result, second: Result) -> None:
-    different = differences(first.settings, second.settings)
-    parts = [part for part in ("weights", "config", "tokenizer") if first.model[part] != second.model[part]]
-    if parts:
-        different.append(f"model: {first.model['name']}, and {second.model['name']} (their {', '.join(parts)} differ)")
-    if first.stacks != second.stacks:
-        different.append(f"stacks: {first.stacks}, and {second.stacks}")
-    if different:
-        raise HeadscopeError(f"results that differ do not add up: {'; '.join(different)}", "compare them instead")
-
-
-def _attributes(file: Path) -> dict[str, Any]:
-    """What the file says of itself, or an error that says why it cannot be read."""
-    if not file.exists():
-        raise HeadscopeError(f"there is no file {str(file)!r}", "check the path")
-    try:
-        check_seal(file)
-        with h5netcdf.File(file, "r") as opened:  # much faster than a whole dataset
-            attrs = dict(opened.attrs)
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        raise HeadscopeError(
-            f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged or something else"
-        ) from error
-    version = attrs.get("schema")
-    if version is None or "settings" not in attrs:
-        raise HeadscopeError(
-            f"{str(file)!r} is not a result of headscope analyze", "name a result.nc or a run's folder"
-        )
-    if version != VERSION:
-        age = "an older" if isinstance(version, (int, np.integer)) and version < VERSION else "a newer"
-        raise HeadscopeError(
-            f"{str(file)!r} is of {age} schema, {version}; this headscope reads {VERSION}",
-            f"use headscope {attrs.get('headscope', 'of that time')}, or run the analysis again",
-        )
-    try:
-        parts = [json.loads(attrs[name]) for name in ("settings", "model", "texts")]
-        sound = all(isinstance(part, dict) for part in parts) and isinstance(attrs["stacks"], str)
-        sound = sound and "tau" in parts[0] and "name" in parts[1]
-        sound = sound and {"name", "texts", "bad", "refused"} <= set(parts[2])
-    except (KeyError, ValueError, TypeError):
-        sound = False
-    if not sound:
-        raise HeadscopeError(f"{str(file)!r} does not say what it holds", "it may be damaged; run the analysis again")
-    return attrs
+        for part in ("by_block", "by_group"):
+            if part in self.__dict__:
+                self.__dict__.pop(part).close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.measures.variables import MATRIX, Sums
+from headscope.result.schema import VERSION, check_version
 
 SMALL = 4096  # numbers; less is not worth compressing
+Largest = dict[str, dict[str, int]]  # by stack and variable: the largest of its counts
 
 
 def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
@@ -24,6 +27,7 @@ def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
     """
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
+        file.attrs["schema"] = VERSION
         for stack, variables in sums.items():
             group = file.create_group(stack)
             for name, values in variables.items():
@@ -33,14 +37,16 @@ def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
                     continue
                 stored = smallest(values)
                 compression: dict[str, Any] = {"compression": "lzf", "shuffle": True} if stored.size > SMALL else {}
-                group.create_dataset(name, data=stored, **compression)
+                target = group.create_dataset(name, data=stored, **compression)
+                if stored.dtype.kind != "f":
+                    target.attrs["largest"] = int(stored.max(initial=0))
     return buffer.getvalue()
 
 
-def unpack(data: bytes, wanted: Callable[[str], bool] = lambda name: True) -> Sums:
+def unpack(source: bytes | Path, wanted: Callable[[str], bool] = lambda name: True) -> Sums:
     """The sums of a shard's file, or only those of the wanted names."""
     sums: Sums = {}
-    with h5py.File(io.BytesIO(data), "r") as file:
+    with _opened(source) as file:
         for stack, group in file.items():
             sums[stack] = {}
             for name, stored in group.items():
@@ -56,6 +62,29 @@ def unpack(data: bytes, wanted: Callable[[str], bool] = lambda name: True) -> Su
                     array = np.asarray(values)
                     sums[stack][name] = array if array.dtype.kind == "f" else array.astype(np.int64)
     return sums
+
+
+def largest_counts(source: bytes | Path) -> Largest:
+    """The largest count of each variable, which says how small the whole numbers of a result may be.
+
+    >>> largest_counts(pack({"encoder": {"texts": np.array(3), "attention": np.array([0.5])}}))
+    {'encoder': {'texts': 3}}
+    """
+    with _opened(source) as file:
+        return {
+            stack: {name: int(stored.attrs["largest"]) for name, stored in group.items() if "largest" in stored.attrs}
+            for stack, group in file.items()
+        }
+
+
+def _opened(source: bytes | Path) -> Any:
+    file = h5py.File(io.BytesIO(source) if isinstance(source, bytes) else source, "r")
+    try:
+        check_version(file.attrs.get("schema"), "a shard" if isinstance(source, bytes) else repr(str(source)))
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def smallest(values: NDArray[Any]) -> NDArray[Any]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from headscope.measures.numba_options import compiled
+from headscope.measures.numba_options import inner
 
 LANES = 16  # numbers that are compared side by side
 WIDE = 64  # numbers that are added side by side
 
 
-@compiled
+@inner
 def extremes(values: Any, size: int) -> tuple[float, float]:
     """The smallest and the largest of the first numbers, none of them NaN."""
     low, high = np.full(LANES, values[0]), np.full(LANES, values[0])
@@ -29,7 +29,7 @@ def extremes(values: Any, size: int) -> tuple[float, float]:
     return least, most
 
 
-@compiled
+@inner
 def total(values: Any, size: int, lanes: Any) -> float:
     """Σ x."""
     for lane in range(WIDE):
@@ -46,7 +46,7 @@ def total(values: Any, size: int, lanes: Any) -> float:
     return sum_
 
 
-@compiled
+@inner
 def products_about_means(x: Any, y: Any, size: int, x_mean: float, y_mean: float, lanes: Any) -> float:
     """Σ (x - its mean)·(y - its mean)."""
     for lane in range(WIDE):
@@ -63,7 +63,7 @@ def products_about_means(x: Any, y: Any, size: int, x_mean: float, y_mean: float
     return sum_
 
 
-@compiled
+@inner
 def correlation_of_few(x: Any, y: Any, size: int) -> float:
     """Pearson's correlation of a few numbers; 0 where either is constant."""
     x_sum = y_sum = 0.0
@@ -85,7 +85,7 @@ def correlation_of_few(x: Any, y: Any, size: int) -> float:
     return xy / np.sqrt(xx * yy)
 
 
-@compiled
+@inner
 def add_row(row: Any, begin: int, n: int, columns: Any) -> None:
     """Add a token's row to the sums of columns."""
     if begin >= 0:
@@ -93,7 +93,7 @@ def add_row(row: Any, begin: int, n: int, columns: Any) -> None:
             columns[j] += np.float64(row[begin + j])
 
 
-@compiled
+@inner
 def sum_of_few(values: Any, n: int) -> float:
     """Σ x of a few numbers, in four sums side by side."""
     a = b = c = d = 0.0

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from headscope.measures.loops.groups import Buffers, Chosen, PairRows, PairSums, Rules
-from headscope.measures.numba_options import compiled
+from headscope.measures.numba_options import compiled, inner
 
 
-@compiled
+@inner
 def _mix(x: np.uint64) -> np.uint64:
     """The finaliser of SplitMix64, as `order.mix` has it."""
     x ^= x >> np.uint64(30)
@@ -21,7 +20,7 @@ def _mix(x: np.uint64) -> np.uint64:
     return x
 
 
-@compiled
+@inner
 def null_order(
     window: np.uint64, layer: int, head: int, firsts: Any, by_count: Any, class_ends: Any, kinds: int, keys: Any,
     null: Any,
@@ -46,7 +45,7 @@ def null_order(
         start = end
 
 
-@compiled
+@inner
 def largest(times: Any, kinds: int) -> int:
     """The id with the largest sum; the earliest of equals."""
     best = 0
@@ -56,7 +55,7 @@ def largest(times: Any, kinds: int) -> int:
     return best
 
 
-@compiled
+@inner
 def largest_of_null(times: Any, by_count: Any, null: Any, kinds: int) -> int:
     """The same where id null[r] has the sum of id by_count[r]."""
     best, most = null[0], times[by_count[0]]
@@ -67,7 +66,7 @@ def largest_of_null(times: Any, by_count: Any, null: Any, kinds: int) -> int:
     return best
 
 
-@compiled
+@inner
 def degrees_at_thresholds(bins: Any, n: int, full: Any, counts: Any) -> None:
     """In how many high pairs each token is, at every threshold: bins to a matrix (N, N) to counts."""
     steps, width = counts.shape
@@ -89,23 +88,17 @@ def degrees_at_thresholds(bins: Any, n: int, full: Any, counts: Any) -> None:
                 counts[k, i] += np.int16(full[j, i] >= lowest)
 
 
-@compiled
+@inner
 def focal_at_thresholds(
-    index: Any, b: int, h: int, rules: Rules, buffers: Buffers, chosen: Chosen, sums: PairSums, rows: PairRows
-) -> None:
-    """The focal token of one head in one window at each threshold, from the highest down."""
-    kind, kinds, repeats, n = index.kind[b], index.kinds[b], index.repeats[b], index.sizes[b]
-    times, both, counts, bins, null = buffers.times, buffers.both, buffers.counts, buffers.bins, buffers.null
-    focal_share, focal_few, few, lowest = sums.focal_share, sums.focal_few, rules.few, rules.lowest
-    focal, focal_null, by_count = chosen.focal[b, h], chosen.focal_null[b, h], index.by_count[b]
-    steps = len(counts)
-    both[:kinds] = 0
-    for r in range(len(repeats)):
-        p = repeats[r, 0]
-        if p < 0:
-            break
-        both[repeats[r, 1], bins[p]] += 1
-    for k in range(steps - 1, -1, -1):
+    kind: Any, kinds: int, n: int, counts: Any, by_count: Any, null: Any, both: Any, few: int, times: Any, focal: Any,
+    focal_null: Any, focal_share: Any, focal_few: Any, share_of: Any, number_of: Any,
+) -> None:  # fmt: skip
+    """The focal token of one head in one window at each threshold, from the highest down.
+
+    `both` (K, bins) holds the pairs of each id with itself by level; `share_of` and `number_of` (thresholds,) take the
+    focal token's share and the number of high pairs.
+    """
+    for k in range(len(counts) - 1, -1, -1):
         times[:kinds] = 0
         count = 0
         for i in range(n):
@@ -113,50 +106,51 @@ def focal_at_thresholds(
             count += counts[k, i]
         for t in range(kinds):
             both[t, k + 2] += both[t, k + 3] if k + 3 < both.shape[1] else 0
+        number_of[k] = count // 2  # every pair was counted for both of its tokens
         if count == 0:
             continue
         best = largest(times, kinds)
-        number = count // 2  # every pair was counted for both of its tokens
-        share = (times[best] - both[best, k + 2]) / number
+        share_of[k] = (times[best] - both[best, k + 2]) / number_of[k]
         focal[k] = best
         focal_null[k] = largest_of_null(times, by_count, null, kinds)
-        focal_share[h, k] += share
-        focal_few[h, k] += number < few
-        if k + 2 == lowest:
-            rows.high_pairs[b, h] = number
-            rows.focal_share[b, h] = share
+        focal_share[k] += share_of[k]
+        focal_few[k] += number_of[k] < few
 
 
-@compiled
-def focal_of_top(index: Any, b: int, buffers: Buffers) -> tuple[int, int]:
-    """The focal token taken from the top pairs, and that of the null."""
-    kind, kinds, n, times, degrees = index.kind[b], index.kinds[b], index.sizes[b], buffers.times, buffers.degrees
-    times[:kinds] = 0
+@inner
+def pairs_with_itself(repeats: Any, bins: Any, kinds: int, both: Any) -> None:
+    """Count the pairs of each id with itself by level."""
+    both[:kinds] = 0
+    for r in range(len(repeats)):
+        p = repeats[r, 0]
+        if p < 0:
+            break
+        both[repeats[r, 1], bins[p]] += 1
+
+
+@inner
+def focal_pairs(kind: Any, positions: Any, n: int, best: int, full: Any, lowest: int) -> tuple[int, float]:
+    """How often the focal token occurs, and the mean distance of the high pairs that contain it."""
+    occurs = distance = pairs = 0
     for i in range(n):
-        times[kind[i]] += degrees[i]
-    return largest(times, kinds), largest_of_null(times, index.by_count[b], buffers.null, kinds)
-
-
-@compiled
-def focal_at_tau(
-    index: Any, b: int, h: int, best: int, lengths: Any, rules: Rules, buffers: Buffers, sums: PairSums
-) -> None:
-    """At the run's τ: how frequent the focal token is, how far its pairs reach, whether it has the longest output."""
-    kind, n, full, lowest, begin = index.kind[b], index.sizes[b], buffers.full, rules.lowest, index.begins[b]
-    occurs = distance = pairs = longest = 0
-    for i in range(n):
-        if lengths[begin + i] > lengths[begin + longest]:
-            longest = i
         if kind[i] != best:
             continue
         occurs += 1
         for j in range(n):
             if full[i, j] >= lowest and (j > i or kind[j] != best):
-                distance += abs(j - i)
+                distance += abs(positions[j] - positions[i])
                 pairs += 1
-    sums.focal_frequency[h] += occurs / n
-    sums.focal_distance[h] += distance / pairs
-    sums.focal_longest[h] += kind[longest] == best
+    return occurs, distance / pairs
+
+
+@inner
+def longest(lengths: Any, begin: int, n: int) -> int:
+    """The token with the longest output; the first of equals."""
+    place = 0
+    for i in range(n):
+        if lengths[begin + i] > lengths[begin + place]:
+            place = i
+    return place
 
 
 @compiled

@@ -40,8 +40,8 @@ class PairsIn(NamedTuple):
     edges: Any  # (B, H, V, 15) float32: edges of the order bins of each reading and map
 
 
-class PairSums(NamedTuple):
-    """What is added to, under the names of the variables: one layer of each."""
+class OrderSums(NamedTuple):
+    """What needs no threshold, under the names of the variables: one layer of each."""
 
     attention_wins: Any  # (M, H, contrasts)
     contrast_weight: Any  # (H, contrasts)
@@ -51,7 +51,12 @@ class PairSums(NamedTuple):
     top_matched: Any  # (R, H, comparisons, 2)
     attention_correlation: Any  # (R, M, H)
     norm_correlation: Any  # (R, H)
-    similarity_sum: Any  # (H, T, T); empty for long windows
+    similarity_sum: Any  # (H, T, T), of the main reading; empty for long windows
+
+
+class LevelSums(NamedTuple):
+    """What needs levels, of the main reading: one layer of each."""
+
     pairs: Any  # (H, bins, distances or bands · relations)
     distance_sum: Any  # (H, bins, relations); empty where it follows from the pairs
     custom_pairs: Any  # (own relations, H, bins, distances or bands · relations)
@@ -74,39 +79,23 @@ class Chosen(NamedTuple):
     focal_null: Any  # (B, H, thresholds)
     top: Any  # (R, B, H)
     top_null: Any  # (R, B, H)
+    null: Any  # (B, H, K): the ids in the order in which the null gives them the sums of `by_count`
 
 
-class PairRows(NamedTuple):
-    """What each head did with each window in the main reading, (B, H) each: columns of the rows per text."""
+class OrderRows(NamedTuple):
+    """The main reading of each window without a threshold, (B, H) each: for the rows per text."""
+
+    likeness: Any
+    wins: Any  # (B, H, contrasts)
+    weight: Any  # (B, H, contrasts)
+
+
+class LevelRows(NamedTuple):
+    """The main reading of each window at the run's τ, (B, H) each: for the rows per text."""
 
     high_pairs: Any
     distance: Any
     sentence_share: Any
     repetition_share: Any
     focal_share: Any
-    likeness: Any
     matched: Any  # (B, H, comparisons, 2)
-    wins: Any  # (B, H, contrasts)
-    weight: Any  # (B, H, contrasts)
-
-
-class Buffers(NamedTuple):
-    """Memory to work in, for one head and window at a time."""
-
-    values: Any  # (V, P) float32: each reading and map of each pair
-    bins: Any  # (P,) int8: level bins
-    order: Any  # (P,) int8: order bins
-    region: Any  # (P,) int16: (band · 3 + high tokens of the pair) · 16
-    full: Any  # (N, N and a little) int8: the level bins as a matrix
-    counts: Any  # (thresholds, N and a little) int16: degrees of the tokens
-    degrees: Any  # (N and a little,) int32: in how many top pairs each token is
-    times: Any  # (K,) int64: sums of degrees
-    both: Any  # (K, bins) int64: pairs of an id with itself
-    null: Any  # (K,) int64: the ids in the order in which the null gives them their sums
-    keys: Any  # (K,) uint64
-    histogram: Any  # (bands · relations · 16,) int32
-    regions: Any  # (bands · 3 · 16,) int32
-    kinds: Any  # (bands · relations,) int32: high or top pairs of each kind
-    lanes: Any  # (64,): sums side by side
-    columns: Any  # (N and a little,): sums of columns
-    moments: Any  # (V, 4): mean, Σ (x - mean)², 1 where the values vary, Σ x

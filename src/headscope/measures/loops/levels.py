@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from headscope.measures.loops.arithmetic import add_row, sum_of_few
-from headscope.measures.numba_options import compiled
+from headscope.measures.numba_options import compiled, inner
 
 
-@compiled
+@inner
 def bin_of(level: float, edges: Any) -> int:
     """The bin of a level, as `similarity.bins` has it: the edges decide, whatever 20·level rounds to."""
     if level < 0.0:
@@ -40,7 +40,7 @@ def rank_levels(ordered: Any, levels: Any) -> None:
             begin = end
 
 
-@compiled
+@inner
 def level_bins(values: Any, size: int, most: float, edges: Any, bins: Any) -> None:
     """The bins of S / its largest. Multiplied, not divided; where that may round across an edge, divided after all."""
     factor, last = len(edges) / most, np.float64(len(edges) - 1)
@@ -56,7 +56,7 @@ def level_bins(values: Any, size: int, most: float, edges: Any, bins: Any) -> No
             bins[k] = bin_of(np.float64(values[k]) / most, edges)
 
 
-@compiled
+@inner
 def bins_of_ranks(levels: Any, begin: int, n: int, edges: Any, bins: Any) -> None:
     """The bins of levels that are ranks: (T, T) to (P,)."""
     p = 0
@@ -66,7 +66,7 @@ def bins_of_ranks(levels: Any, begin: int, n: int, edges: Any, bins: Any) -> Non
             p += 1
 
 
-@compiled
+@inner
 def masks(
     s: Any, begin: int, n: int, passed: Any, whole: float, scale: float, columns: Any, sums: Any, pairs: Any
 ) -> None:

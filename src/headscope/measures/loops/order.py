@@ -8,88 +8,86 @@ import numpy as np
 
 from headscope.measures.loops.arithmetic import extremes, products_about_means, total
 from headscope.measures.loops.groups import PairsIn, Rules
-from headscope.measures.numba_options import compiled
+from headscope.measures.numba_options import compiled, inner
 
 BINS = 16
 
 
-@compiled
-def _value(read: PairsIn, rules: Rules, v: int, b: int, h: int, i: int, j: int, p: int) -> float:
-    """Reading or map number v of the pair of the tokens i and j, which is pair number p."""
-    readings = len(rules.source)
-    if v < readings:
-        k = rules.source[v]
-        s = read.products[k, b, h, i, j]
-        if not rules.scaled[v]:
-            return s
-        size = read.norms[k, b, h, i] * read.norms[k, b, h, j]
-        return s / size if size > 0 else np.float32(0.0)
-    if v == readings:
-        there = read.weights[b, h, i, j] * read.readable[b, i]
-        back = read.weights[b, h, j, i] * read.readable[b, j]
-        return (there + back) * read.directions[b, p]
-    return read.rows[b, h, i, j]
+@inner
+def read_reading(matrix: Any, norms: Any, scaled: bool, begin: int, n: int, row: Any) -> None:
+    """S of each pair in one reading, out of the products of the vectors: (T, T) and (T,) to (P,)."""
+    if begin < 0:  # never: it tells the compiler that indices are not negative
+        return
+    p = 0
+    for i in range(n - 1):
+        line = matrix[begin + i]
+        if scaled:
+            own = norms[begin + i]
+            for j in range(n - 1 - i):
+                size = own * norms[begin + i + 1 + j]
+                s = line[begin + i + 1 + j] / (size if size > 0 else np.float32(1.0))
+                row[p + j] = s if size > 0 else np.float32(0.0)
+        else:
+            for j in range(n - 1 - i):
+                row[p + j] = line[begin + i + 1 + j]
+        p += n - 1 - i
+
+
+@inner
+def read_direct(matrix: Any, readable: Any, directions: Any, begin: int, n: int, row: Any) -> None:
+    """How much the two tokens of each pair read each other: (T, T) to (P,)."""
+    if begin < 0:
+        return
+    p = 0
+    for i in range(n - 1):
+        own, line = readable[begin + i], matrix[begin + i]
+        for j in range(n - 1 - i):
+            other = begin + i + 1 + j
+            row[p + j] = (line[other] * own + matrix[other, begin + i] * readable[other]) * directions[p + j]
+        p += n - 1 - i
 
 
 @compiled
-def sample_heads(read: PairsIn, rules: Rules, index: Any, samples: Any, first: int, last: int) -> None:
-    """The values of the sampled pairs: (B, heads of this part, V, 512) float32; infinite where there are fewer."""
-    sampled, places = index.sampled, index.samples
-    for h in range(first, last):
-        for b in range(len(sampled)):
-            begin, n = index.begins[b], index.sizes[b]
-            for v in range(samples.shape[2]):
+def sample_heads(
+    read: PairsIn, rules: Rules, begins: Any, sampled: Any, places: Any, samples: Any, first: int, last: int
+) -> None:
+    """The values of the sampled pairs, as `read_reading` and `read_direct` have them, infinite where there are fewer.
+
+    `samples` (B, heads of this part, V, 512) float32; `places` (B, 512, 3).
+    """
+    source, scaled, readings, shown = rules.source, rules.scaled, len(rules.source), samples.shape[2]
+    products, norms, weights, rows = read.products, read.norms, read.weights, read.rows
+    readable, directions = read.readable, read.directions
+    for b in range(len(sampled)):
+        begin, number = begins[b], sampled[b]
+        first_tokens, second_tokens, pairs = places[b, :, 0], places[b, :, 1], places[b, :, 2]
+        for h in range(first, last):
+            for v in range(shown):
                 row = samples[b, h - first, v]
-                for k in range(sampled[b]):
-                    p = places[b, k, 2]
-                    row[k] = _value(read, rules, v, b, h, begin + places[b, k, 0], begin + places[b, k, 1], p)
-                for k in range(sampled[b], samples.shape[3]):
+                if v < readings:
+                    matrix, own = products[source[v], b, h], norms[source[v], b, h]
+                    for k in range(number):
+                        i, j = begin + first_tokens[k], begin + second_tokens[k]
+                        s = matrix[i, j]
+                        if scaled[v]:
+                            size = own[i] * own[j]
+                            s = s / size if size > 0 else np.float32(0.0)
+                        row[k] = s
+                elif v == readings:
+                    matrix = weights[b, h]
+                    for k in range(number):
+                        i, j = begin + first_tokens[k], begin + second_tokens[k]
+                        there, back = matrix[i, j] * readable[b, i], matrix[j, i] * readable[b, j]
+                        row[k] = (there + back) * directions[b, pairs[k]]
+                else:
+                    matrix = rows[b, h]
+                    for k in range(number):
+                        row[k] = matrix[begin + first_tokens[k], begin + second_tokens[k]]
+                for k in range(number, samples.shape[3]):
                     row[k] = np.float32(np.inf)
 
 
-@compiled
-def read_pairs(
-    read: PairsIn, rules: Rules, b: int, h: int, begin: int, n: int, values: Any
-) -> None:
-    """Write every reading and map of each pair into rows: (V, P)."""
-    readings, source, scaled = len(rules.source), rules.source, rules.scaled
-    if begin < 0:  # never: it tells the compiler that indices are not negative
-        return
-    for v in range(readings):
-        matrix, norms, row = read.products[source[v], b, h], read.norms[source[v], b, h], values[v]
-        p = 0
-        for i in range(n - 1):
-            line = matrix[begin + i]
-            if scaled[v]:
-                own = norms[begin + i]
-                for j in range(n - 1 - i):
-                    size = own * norms[begin + i + 1 + j]
-                    s = line[begin + i + 1 + j] / (size if size > 0 else np.float32(1.0))
-                    row[p + j] = s if size > 0 else np.float32(0.0)
-            else:
-                for j in range(n - 1 - i):
-                    row[p + j] = line[begin + i + 1 + j]
-            p += n - 1 - i
-    if read.weights.size > 0:
-        matrix, readable, directions, row = read.weights[b, h], read.readable[b], read.directions[b], values[readings]
-        p = 0
-        for i in range(n - 1):
-            own, line = readable[begin + i], matrix[begin + i]
-            for j in range(n - 1 - i):
-                other = begin + i + 1 + j
-                row[p + j] = (line[other] * own + matrix[other, begin + i] * readable[other]) * directions[p + j]
-            p += n - 1 - i
-    if read.rows.size > 0:
-        matrix, row = read.rows[b, h], values[readings + 1]
-        p = 0
-        for i in range(n - 1):
-            line = matrix[begin + i]
-            for j in range(n - 1 - i):
-                row[p + j] = line[begin + i + 1 + j]
-            p += n - 1 - i
-
-
-@compiled
+@inner
 def moments_of(values: Any, size: int, lanes: Any, out: Any) -> bool:
     """Mean and Σ (x - mean)² of each row, whether it varies, and Σ x: (V, P) to (V, 4). False where one is not finite."""
     for v in range(len(values)):
@@ -104,7 +102,7 @@ def moments_of(values: Any, size: int, lanes: Any, out: Any) -> bool:
     return True
 
 
-@compiled
+@inner
 def correlation(values: Any, moments: Any, x: int, y: int, size: int, lanes: Any) -> float:
     """Pearson's correlation of two rows over the pairs; 0 where either is constant."""
     if moments[x, 2] == 0.0 or moments[y, 2] == 0.0:
@@ -113,7 +111,7 @@ def correlation(values: Any, moments: Any, x: int, y: int, size: int, lanes: Any
     return both / np.sqrt(moments[x, 1] * moments[y, 1])
 
 
-@compiled
+@inner
 def order_bins(values: Any, size: int, edges: Any, bins: Any) -> None:
     """The number of edges below each value: fifteen comparisons without a branch beat a search."""
     e0, e1, e2, e3, e4 = edges[0], edges[1], edges[2], edges[3], edges[4]
@@ -128,7 +126,7 @@ def order_bins(values: Any, size: int, edges: Any, bins: Any) -> None:
         )  # fmt: skip
 
 
-@compiled
+@inner
 def count_order(bins: Any, cells: Any, size: int, histogram: Any) -> None:
     """Count pairs by cell and order bin; cells come times sixteen."""
     histogram[:] = 0
@@ -136,10 +134,10 @@ def count_order(bins: Any, cells: Any, size: int, histogram: Any) -> None:
         histogram[cells[p] + bins[p]] += 1
 
 
-@compiled
-def wins_over_unrelated(histogram: Any, relations: int, rules: Rules, wins: Any) -> None:
+@inner
+def wins_over_unrelated(histogram: Any, contrasted: Any, unrelated: int, wins: Any) -> None:
     """Wins of the contrasts of relations, from pairs by band, relation and order bin; adds to (contrasts,)."""
-    contrasted, unrelated = rules.contrasted, rules.unrelated
+    relations = contrasted.shape[1]
     bands = len(histogram) // (relations * BINS)
     for band in range(bands):
         start = band * relations * BINS
@@ -163,7 +161,7 @@ def wins_over_unrelated(histogram: Any, relations: int, rules: Rules, wins: Any)
             wins[c] += won / (n1 + n0)  # share won / (n1·n0), times weight n1·n0 / (n1 + n0)
 
 
-@compiled
+@inner
 def wins_inside(regions: Any, wins: Any, weight: Any, last: int) -> None:
     """Wins of pairs inside the mask over those outside it, and their weight, from pairs by band, region and bin."""
     for band in range(len(regions) // (3 * BINS)):
@@ -181,7 +179,7 @@ def wins_inside(regions: Any, wins: Any, weight: Any, last: int) -> None:
             weight[last] += n1 * n0 / (n1 + n0)
 
 
-@compiled
+@inner
 def matched_counts(kinds: Any, weights: Any, out: Any) -> None:
     """a and b of each comparison: high pairs of each kind, weighed; (kinds,), (comparisons, 2, kinds) to (…, 2)."""
     comparisons, _, size = weights.shape
@@ -193,7 +191,7 @@ def matched_counts(kinds: Any, weights: Any, out: Any) -> None:
             out[c, side] += sum_
 
 
-@compiled
+@inner
 def degrees_of_top(bins: Any, n: int, degrees: Any) -> None:
     """In how many top pairs each token is."""
     degrees[:n] = 0
