@@ -36,9 +36,9 @@ def _regions(high: Any, bands: Any, begin: int, n: int, region: Any) -> bool:
     p = 0
     for i in range(n - 1):
         own = np.int16(high[begin + i])
+        others, of_pairs, out = high[begin + i + 1 :], bands[p:], region[p:]
         for j in range(n - 1 - i):
-            place = np.int16(bands[p + j]) * np.int16(3) + own + np.int16(high[begin + i + 1 + j])
-            region[p + j] = place * np.int16(BINS)
+            out[j] = (np.int16(of_pairs[j]) * np.int16(3) + own + np.int16(others[j])) * np.int16(BINS)
         p += n - 1 - i
     return True
 
