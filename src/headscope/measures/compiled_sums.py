@@ -115,9 +115,7 @@ class StackSums:
             elif source == "centred":
                 vectors.append(_centred(read.outputs.float(), torch.from_numpy(queries.counting)))
             elif read.values is None:
-                raise HeadscopeError(
-                    "the value vectors of this model cannot be read", "leave out the reading 'values'"
-                )
+                raise HeadscopeError("the value vectors of this model cannot be read", "leave out the reading 'values'")
             else:
                 vectors.append(read.values.float().repeat_interleave(self.shape.heads // read.values.shape[1], dim=1))
         return vectors
