@@ -92,8 +92,9 @@ def choices_table() -> str:
 def variables_table() -> str:
     rows = [[f"`{v.name}`", ", ".join(v.dims) or "–", v.kind, v.kept, v.meaning] for v in VARIABLES.values()]
     intro = (
-        "What a result holds: `result.dataset` in all, `result.by_block` for each block of texts, and `result.by_group` "
-        "for each group what takes too much room for that (and `pairs` by distance, of which blocks have bands). "
+        "What a result holds: `result.dataset` in all, `result.by_block` for each block of texts, and "
+        "`result.by_group` for each group what takes too much room for that (and `pairs` by distance, of which blocks "
+        "have bands). "
         "`headscope.measures.variables.declare` adds one of your own."
     )
     return table("Variables", intro, ["name", "dimensions", "kind", "kept for each", "what it is"], rows)
