@@ -66,7 +66,16 @@ class StackSums:
     def __init__(self, shape: Shape, choices: Choices) -> None:
         self.shape, self.choices = shape, choices
         self.declared = [each for each in variables_of(shape) if each.name != FOCAL_TOKENS]
-        self.arrays: dict[str, Array] = {each.name: each.zeros(shape) for each in self.declared}
+        self.arrays: dict[str, Array] = {}
+        self._by_layer: dict[str, Array] = {}  # the same memory with the layers first: a layer of it is in one piece
+        for each in self.declared:
+            zeros, dims = each.zeros(shape), each.dims_of(shape)
+            if "layer" in dims:
+                place = dims.index("layer")
+                zeros = self._by_layer[each.name] = np.ascontiguousarray(np.moveaxis(zeros, place, 0))
+                self.arrays[each.name] = np.moveaxis(zeros, 0, place)
+            else:
+                self.arrays[each.name] = zeros
         self.by_band = shape.length > LONGEST_SUMMED
         self.compares_rows = not shape.cross and len(shape.maps) > 1
         self.focal = [FocalCounts() for _ in shape.layers]
@@ -74,9 +83,10 @@ class StackSums:
         self.sources = list(dict.fromkeys(SOURCES[reading][0] for reading in shape.readings) | {"outputs": None})
         self.outputs_source = self.sources.index("outputs")
         layers = len(shape.layers)
-        self._custom_pairs = np.zeros((len(shape.relations), *self.arrays["pairs"].shape), dtype=np.int64)
-        for name, each in zip(shape.relations, self._custom_pairs, strict=True):
-            self.arrays[f"pairs_{name}"] = each
+        pairs = self.arrays["pairs"].shape
+        self._custom_pairs = np.zeros((layers, len(shape.relations), *pairs[1:]), dtype=np.int64)
+        for place, name in enumerate(shape.relations):
+            self.arrays[f"pairs_{name}"] = self._custom_pairs[:, place]
         self.rules = groups.Rules(
             edges=EDGES.numpy(),
             lowest=first_high_bin(choices.tau),
@@ -105,9 +115,7 @@ class StackSums:
             elif source == "centred":
                 vectors.append(_centred(read.outputs.float(), torch.from_numpy(queries.counting)))
             elif read.values is None:
-                raise HeadscopeError(
-                    "the value vectors of this model cannot be read", "leave out the reading 'values'"
-                )
+                raise HeadscopeError("the value vectors of this model cannot be read", "leave out the reading 'values'")
             else:
                 vectors.append(read.values.float().repeat_interleave(self.shape.heads // read.values.shape[1], dim=1))
         return vectors
@@ -264,8 +272,8 @@ class StackSums:
         table = math.prod(self.arrays["pairs"].shape[3:])  # a head's pairs of one level
         views = {
             "pairs": self.arrays["pairs"][k].reshape(number, BINS, table),
-            "custom_pairs": self._custom_pairs[:, k].reshape(len(self._custom_pairs), number, BINS, table),
-            "top_pairs": self.arrays["top_pairs"][:, k].reshape(readings, number, kinds),
+            "custom_pairs": self._custom_pairs[k].reshape(len(shape.relations), number, BINS, table),
+            "top_pairs": self._by_layer["top_pairs"][k].reshape(readings, number, kinds),
         }
         if not self.by_band:
             views["distance_sum"] = np.zeros((0, BINS, len(RELATIONS)), dtype=np.int64)  # follows from the pairs
@@ -276,16 +284,13 @@ class StackSums:
             "mask_sum": np.zeros((number, 0, 3)),
             "mask_pairs": np.zeros((number, 0, 3), dtype=np.int64),
         }
-        dims = {each.name: each.dims for each in self.declared}
 
-        def view(name: str) -> Array:
+        def layer_of(name: str) -> Array:
             if name in views:
                 return views[name]
-            if name not in self.arrays:
-                return empty[name]
-            return np.moveaxis(self.arrays[name], dims[name].index("layer"), 0)[k]
+            return self._by_layer[name][k] if name in self._by_layer else empty[name]
 
-        return kind(*(view(name) for name in kind._fields))
+        return kind(*(layer_of(name) for name in kind._fields))
 
     def _finish_layer(
         self,
@@ -314,7 +319,7 @@ class StackSums:
         self.focal[k].note(tokens)
         for each in self.declared:
             if each.fill is not None:
-                each.fill(read, np.moveaxis(sums[each.name], each.dims.index("layer"), 0)[k])
+                each.fill(read, self._by_layer[each.name][k])
         with np.errstate(divide="ignore", invalid="ignore"):
             focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
             auc = order_rows.wins / order_rows.weight  # (B, H, contrasts)

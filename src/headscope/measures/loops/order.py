@@ -100,7 +100,7 @@ def sample_heads(
 
 @inner
 def moments_of(values: Any, size: int, lanes: Any, out: Any) -> bool:
-    """Mean and Σ (x - mean)² of each row, whether it varies, and Σ x: (V, P) to (V, 4). False where one is not finite."""
+    """Mean and Σ (x - mean)² of each row, whether it varies, and Σ x: (V, P) to (V, 4). False where not finite."""
     for v in range(len(values)):
         sum_ = total(values[v], size, lanes)
         if not np.isfinite(sum_):
