@@ -129,6 +129,7 @@ class RunData:
             "logarithmic": which.logarithmic,
             "read": which.read,
             "matched": bool(which.matched),
+            "of_layers": which.of_layers,
             "ways": self.ways(which),
             "heads": "heads" in which.shown,
             "layers": "layers" in which.shown,

@@ -167,28 +167,24 @@ export function layersView({ run, store, numbers, fail }) {
     const share = state.runSum === "share";
     own.drawn = drawn;
     own.section.dataset.way = wayOf(quantity, state.runWay);
-    const none = share && quantity.bound === null;
     refill(
       own.holder,
-      none
-        ? html("p", { class: "note" }, "no claim rests on it, so it has no bound")
-        : lines({
-            names,
-            each: "layer",
-            lines: drawn,
-            none: share ? null : quantity.base,
-            bound: share ? null : quantity.bound,
-            range: share ? [0, 1] : undefined,
-            percent: share,
-            log: quantity.logarithmic && !share,
-            digits: quantity.logarithmic ? 2 : 3,
-            xlabel: "layer",
-            label: `${quantity.title} by layer: ${told(drawn, share)}`,
-            width: own.section.clientWidth > 200 ? Math.min(own.section.clientWidth, 430) : 300,
-            height: 180,
-          }),
+      lines({
+        names,
+        each: "layer",
+        lines: drawn,
+        none: share ? null : quantity.base,
+        bound: share ? null : quantity.bound,
+        range: share ? [0, 1] : undefined,
+        percent: share,
+        log: quantity.logarithmic && !share,
+        digits: quantity.logarithmic ? 2 : 3,
+        xlabel: "layer",
+        label: `${quantity.title} by layer: ${told(drawn, share)}`,
+        width: own.section.clientWidth > 200 ? Math.min(own.section.clientWidth, 430) : 300,
+        height: 180,
+      }),
     );
-    own.table.hidden = none;
     fillTable(own);
   }
 
@@ -261,8 +257,14 @@ export function layersView({ run, store, numbers, fail }) {
     const asked = ++turn;
     const state = store.get();
     follow();
-    const wanted = [...against, ...others];
-    const parts = wanted.map((each) => fill(each, state, asked));
+    const wanted = cards.filter((/** @type {Card} */ { section, quantity }) => {
+      section.hidden = state.runSum === "share" && (quantity.bound === null || quantity.of_layers);
+      return !section.hidden;
+    });
+    for (const each of root.querySelectorAll(".group")) {
+      /** @type {HTMLElement} */ (each).hidden = !each.querySelector(".card:not([hidden])");
+    }
+    const parts = wanted.map((/** @type {Card} */ each) => fill(each, state, asked));
     if (focal) parts.push(fillFocal(focal, state, asked));
     try {
       await Promise.all(parts);
@@ -276,7 +278,8 @@ export function layersView({ run, store, numbers, fail }) {
     const { runSum } = store.get();
     summing.follow(runSum, SUMMING);
     const band = "of the chosen reading also its 95 % interval (shaded) and the middle half of the heads (thin)";
-    refill(meaning, `${SUMS[runSum].title}${runSum === "median" ? `; ${band}` : ""}`);
+    const more = { median: `; ${band}`, share: "; scores that no claim rests on have no bound", pooled: "" }[runSum];
+    refill(meaning, `${SUMS[runSum].title}${more}`);
   }
 
   showLegend();

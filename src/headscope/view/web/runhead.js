@@ -184,7 +184,11 @@ export function runHead({ source, run, numbers, fail, onopen }) {
       );
     });
     const none = html("p", { class: "note" }, "No text has enough similar pairs for this score.");
-    return [html("h3", {}, `Texts that show it most: ${chosen.label}`), ...(articles.length ? articles : [none])];
+    const other = chosen.name === state.runScore ? "" : " (texts are not kept by the chosen score)";
+    return [
+      html("h3", {}, `Texts that show it most: ${chosen.label}${other}`),
+      ...(articles.length ? articles : [none]),
+    ];
   }
 
   return { root, show };

@@ -5,7 +5,8 @@
  * A score of heads or a number of layers, as Python declares it.
  * @typedef {{
  *   name: string, label: string, title: string, meaning: string, base: number | null, bound: number | null,
- *   logarithmic: boolean, read: string, matched: boolean, ways: string[], heads: boolean, layers: boolean,
+ *   logarithmic: boolean, read: string, matched: boolean, of_layers: boolean, ways: string[], heads: boolean,
+ *   layers: boolean,
  *   examples: string | null,
  * }} Quantity
  */
