@@ -14,7 +14,7 @@ import headscope
 import naive
 from folders import make_folder
 from headscope.cli import main
-from headscope.control import USUAL, Control, read_control
+from headscope.control import USUAL, read_control
 from headscope.errors import HeadscopeError
 from headscope.findings.controls import check_controls
 from headscope.models.permuting import permute_weights
@@ -230,7 +230,7 @@ def test_a_loaded_model_cannot_become_another(tiny: Tiny) -> None:
     with pytest.raises(HeadscopeError, match=r"loaded already.*control='permuted:0'"):
         run(model, TEXTS[:2], control="permuted:0")
     with pytest.raises(HeadscopeError, match="loaded already"):
-        run(model.under(Control("rotated")), TEXTS[:2], control="untrained:0")
+        run(model.under("rotated"), TEXTS[:2], control="untrained:0")
     with pytest.raises(HeadscopeError, match="loaded already"):
         run(headscope.load(control="permuted:0"), TEXTS[:2], control="rotated")
 

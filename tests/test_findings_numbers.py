@@ -1,171 +1,252 @@
-"""Every derived quantity and every claim against a second implementation written from docs/method.md."""
+"""Every derived number, interval, control and verdict against the naive version, on sums made up for it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-import headscope
 import naive_findings as naive
-from headscope.findings import QUANTITIES
-from headscope.findings.claims import CLAIMS
+import synthetic
+from headscope.findings import CLAIMS, QUANTITIES
+from headscope.findings.checks import ControlRun, less
+from headscope.findings.numbers import Measured, Number, Numbers
 from headscope.findings.resampling import Resampling
+from headscope.findings.verdicts import judge
+from headscope.measures.block_sums import BlockSums
+from headscope.measures.relations import RELATIONS
 
-TEXTS = [p["text"][: 90 + 17 * k] for k, p in enumerate(headscope.passages()[:24])]  # ragged
-CASES = ("roberta", "distilbert", "gpt2", "llama-no-start", "mistral", "t5")
-OF_PAIRS = ("distance", "sentence_preference", "repetition_preference", "separator_similarity", "reach_within",
-            "across_rate", "noise_rate")  # fmt: skip
-SIGNALS = {"sentence": ("sentence",), "repeated": ("repeated",), "all": ("sentence", "repeated", "both")}
-Tiny = Callable[[str], headscope.Model]
-
-
-@pytest.fixture(scope="module", params=CASES)
-def result(request: pytest.FixtureRequest, tiny: Tiny) -> headscope.Result:
-    return headscope.analyze(
-        tiny(request.param), TEXTS, window=48, shard_size=2, batch_size=3, threads=2, progress=False
-    )
+DRAWS = 25
+STOP = RELATIONS.index("stop")
+PLAIN = synthetic.block_sums(blocks=9)
+SPARSE = synthetic.block_sums(blocks=9, heads=3, layers=4, scale=0.6, rate=0.004, seed=5)  # heads without a number
 
 
-@pytest.mark.parametrize("tau", [0.5, pytest.param(0.3, marks=pytest.mark.long)])
-def test_quantities_of_pairs(result: headscope.Result, tau: float) -> None:
-    for stack in map(result.stack, result.stacks):
-        data = stack.dataset
-        layers = [int(layer) for layer in data["layer"].values]
-        by = {name: stack.quantity(name, tau=tau, draws=0) for name in OF_PAIRS}
-        by_head = {name: stack.quantity(name, by="head", tau=tau, draws=0) for name in OF_PAIRS}
-        thirds = {name: stack.quantity(name, by="third", tau=tau, draws=0) for name in OF_PAIRS}
-        whole = {name: stack.quantity(name, by="model", tau=tau, draws=0) for name in OF_PAIRS}
-        for name in OF_PAIRS:
-            same(whole[name].value, getattr(naive.Table(data, layers, tau), name)())
-            for place, own in zip(("early", "middle", "final"), naive.thirds(len(layers)), strict=True):
-                if own:
-                    same(thirds[name].value.sel(third=place), getattr(naive.Table(data, own, tau), name)())
-            for layer in layers:
-                table = naive.Table(data, [layer], tau)
-                same(by[name].value.sel(layer=layer), getattr(table, name)())
-                one = naive.Table(data, [layer], tau, [1])
-                same(by_head[name].value.sel(layer=layer, head=1), _or_nan(getattr(one, name)))
-
-
-def test_separation(result: headscope.Result) -> None:
-    data = result.dataset
-    for signal, relations in SIGNALS.items():
-        found = result.quantity(f"separation_{signal}", draws=0)
-        for layer in data["layer"].values:
-            same(found.value.sel(layer=layer), naive.Table(data, [int(layer)], 0.5).separation(relations))
-
-
-def test_quantities_of_attention_and_focal_tokens(result: headscope.Result) -> None:
-    for stack in map(result.stack, result.stacks):
-        data = stack.dataset
-        layers = [int(layer) for layer in data["layer"].values]
-        for category in ("stop", "end"):
-            found = stack.quantity(f"{category}_focus", draws=0)
-            for layer in layers:
-                same(found.value.sel(layer=layer), naive.focus(data, [layer], category))
-        unique, excess = stack.quantity("focal_unique", draws=0), stack.quantity("focal_excess", draws=0)
-        for layer in layers:
-            number, expected = naive.focal(data, layer, 0.5)
-            same(unique.value.sel(layer=layer), number)
-            same(unique.base.sel(layer=layer), expected)
-            same(excess.value.sel(layer=layer), number - expected)
-            same(stack.quantity("focal_expected", draws=0).value.sel(layer=layer), expected)
-        high, flat = (stack.quantity(name, by="head", draws=0).value for name in ("high_pairs", "flat"))
-        for layer in layers:
-            same(
-                high.sel(layer=layer, head=1), float(data["pairs"].sel(layer=layer, head=1, level=range(11, 21)).sum())
-            )
-            same(flat.sel(layer=layer, head=1), float(data["flat"].sel(layer=layer, head=1)))
-        for name in ("focal_share", "focal_frequency", "focal_distance"):
-            found = stack.quantity(name, by="head", draws=0)
-            total = data[name].isel(threshold=9) if name == "focal_share" else data[name]
-            for layer in layers:
-                share = float(total.sel(layer=layer, head=0)) / naive.windows(data, layer, 0)
-                same(found.value.sel(layer=layer, head=0), share)
-        if stack.name != "cross":
-            for layer in layers:
-                same(stack.quantity("likeness", draws=0).value.sel(layer=layer), naive.likeness(data, layer))
-                same(stack.quantity("mask_contrast", draws=0).value.sel(layer=layer), naive.contrast(data, layer))
-
-
-def test_claims(result: headscope.Result) -> None:
-    for stack in map(result.stack, result.stacks):
-        data, cross = stack.dataset, stack.name == "cross"
-        layers = [int(layer) for layer in data["layer"].values]
-        early, middle, final = naive.thirds(len(layers))
-        focal = [naive.focal(data, layer, 0.5) for layer in layers]
-        last = naive.Table(data, final, 0.5)
-        expected = {
-            "1a": naive.focus(data, final, "stop"),
-            "1b": naive.focus(data, final, "end"),
-            "2": naive.specialisation(stack.shards.load(), 0.5),
-            "4": last.sentence_preference(),
-            "5": sum(a - b for a, b in focal) / len(focal),
-            "8": last.separator_similarity(),
-        }
-        if early and middle:
-            expected["3"] = naive.Table(data, early, 0.5).distance() - naive.Table(data, middle, 0.5).distance()
-        if not cross:
-            expected["6"] = sum(naive.contrast(data, layer) for layer in layers) / len(layers)
-            expected["7"] = 1 - sum(naive.likeness(data, layer) for layer in layers) / len(layers)
-        for found in stack.findings(draws=50):
-            if found.key in expected:
-                same(found.value, expected[found.key])
-            else:
-                assert math.isnan(found.value)
-            assert math.isfinite(found.value) or found.reason
-            assert found.verdict != "no verdict" or found.reason
-
-
-def test_every_quantity_is_here() -> None:
-    tested = {*OF_PAIRS, "stop_focus", "end_focus", "focal_unique", "focal_excess", "focal_share", "focal_frequency",
-              "focal_distance", "likeness", "mask_contrast", "focal_expected", "high_pairs", "flat",
-              *(f"separation_{s}" for s in SIGNALS)}  # fmt: skip
-    assert tested == set(QUANTITIES)
-    assert [claim.key for claim in CLAIMS] == ["1a", "1b", "2", "3", "4", "5", "6", "7", "8"]
-
-
-def test_the_mean_matrix_and_the_distances(result: headscope.Result) -> None:
-    data = result.dataset
-    mean = result.mean_matrix().values
-    pairs = data["position_pairs"].values
-    i, j = np.argwhere(pairs)[-1]
-    same(mean[0, 1, i, j], float(data["similarity_sum"].values[0, 1, i, j]) / int(pairs[i, j]))
-    assert np.isnan(mean[0, 0][pairs == 0]).all()
-    found = result.distance_distribution(draws=60)
-    table = naive.Table(data, [int(data["layer"].values[0])], 0.5)
-    for d in (1, 5):
-        at, every = (sum(n for (e, _), n in t.items() if e == d) / sum(t.values()) for t in (table.high, table.every))
-        same(found.value.isel(layer=0).sel(distance=d), at)
-        same(found.base.isel(layer=0).sel(distance=d), every)
-    assert (found.low <= found.high).all()
-
-
-def test_the_jackknife_is_the_textbook_one() -> None:
-    x = np.array([3.0, 5.0, 4.0, 8.0, 6.0, 1.0, 2.0, 9.0, 7.0])
-    found = Resampling(np.ones(9))(lambda total, number: total / number, x, np.ones(9))
-    error = x.std(ddof=1) / 3
-    same(found.error, error)
-    same(found.high - found.value, 2.306004135 * error)
-
-
-def test_the_bootstrap_of_a_mean_has_its_standard_error() -> None:
-    x = np.random.default_rng(0).normal(size=64)
-    found = Resampling(np.ones(64), draws=20_000)(lambda total, number: total / number, x, np.ones(64))
-    assert float(found.error) == pytest.approx(x.std() / 8, rel=0.03)
-    wide = 1.998 * np.sqrt(64 / 63) * x.std() / 8  # Student's t with 63 degrees of freedom
-    assert float(found.high - found.low) == pytest.approx(2 * wide, rel=0.04)
+def numbers_of(sums: BlockSums, draws: int = DRAWS, **how: float) -> Numbers:
+    return Numbers(sums, Resampling(sums.windows, draws=draws), **how)
 
 
 def same(mine: object, theirs: float) -> None:
     np.testing.assert_allclose(float(mine), theirs, rtol=1e-9, atol=1e-12)  # type: ignore[arg-type]
 
 
-def _or_nan(function: Callable[[], float]) -> float:
-    try:
-        return function()
-    except ZeroDivisionError:
-        return math.nan
+@pytest.mark.parametrize("sums", [PLAIN, SPARSE], ids=["plain", "sparse"])
+@pytest.mark.parametrize("name", QUANTITIES)
+def test_quantities(name: str, sums: BlockSums) -> None:
+    quantity, numbers = QUANTITIES[name], numbers_of(sums, draws=0)
+    for reading in quantity.ways(sums):
+        corpus = naive.Corpus(sums, [1] * sums.blocks, reading=reading)
+        for by in ("layer", "third", "model"):
+            found = np.atleast_1d(numbers.by(quantity, by, reading).value)
+            assert len(found) == len(corpus.by(name, by))
+            for mine, theirs in zip(found, corpus.by(name, by), strict=True):
+                same(mine, theirs)
+        if not quantity.of_layers:
+            heads = numbers.by(quantity, "head", reading).value
+            same(heads[1, 2], corpus.number(name, 1, 2))
+
+
+@pytest.mark.parametrize("name", [name for name, each in QUANTITIES.items() if each.read == "pairs"])
+def test_quantities_at_another_tau(name: str) -> None:
+    found = numbers_of(PLAIN, draws=0, tau=0.7).by(QUANTITIES[name], "third").value
+    corpus = naive.Corpus(PLAIN, [1] * PLAIN.blocks, tau=0.7)
+    for mine, theirs in zip(found, corpus.by(name, "third"), strict=True):
+        same(mine, theirs)
+    assert numbers_of(PLAIN, tau=0.7).view().over_windows
+    assert not numbers_of(PLAIN).view().over_windows
+
+
+def test_quantities_of_attention_at_another_theta() -> None:
+    for name in ("stop_among_attended", "mask_contrast"):
+        found = numbers_of(PLAIN, draws=0, theta=0.6).by(QUANTITIES[name], "layer").value
+        for mine, theirs in zip(found, naive.Corpus(PLAIN, [1] * 9, theta=0.6).by(name, "layer"), strict=True):
+            same(mine, theirs)
+
+
+def test_a_head_with_few_pairs_has_no_number_and_is_left_out() -> None:
+    heads = numbers_of(SPARSE, draws=0).by(QUANTITIES["repetition_preference"], "head").value
+    assert 0 < np.isnan(heads).sum() < heads.size
+    a, b = SPARSE.stored["matched"].sum(0)[:, :, 1].transpose(2, 0, 1)
+    assert (np.isnan(heads) == (a + b < 5)).all()
+
+
+def test_pooled_numbers_add_up_heads_first() -> None:
+    numbers = numbers_of(PLAIN, draws=0)
+    a, b = PLAIN.stored["matched"].sum(0)[2, :, 0].sum(0)
+    same(numbers.pooled(QUANTITIES["sentence_preference"], "third")[2], (a + 0.5) / (b + 0.5))
+    wins, weight = (PLAIN.stored[name].sum(0) for name in ("wins", "contrast_weight"))
+    same(numbers.pooled(QUANTITIES["mask_auc"], "model", "cosine"), wins[1, ..., 3].sum() / weight[..., 3].sum())
+    high, every = PLAIN.high(0.5).sum((0, 1, 2, 3)), PLAIN.stored["base_pairs"].sum((0, 1))
+    far = PLAIN.stored["distance_sum"].sum((0, 1, 2))[11:].sum()
+    base = (PLAIN.stored["base_pairs"].sum((0, 2)) * np.arange(1, 20)).sum() / every.sum()
+    same(numbers.pooled(QUANTITIES["distance"], "model"), far / high.sum() / base)
+
+
+# ---------------------------------------------------------------------- intervals
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "reading"),
+    [
+        ("sentence_preference", "third", None),
+        ("repetition_preference", "layer", "cosine"),
+        ("distance", "third", "cosine"),
+        ("reach_within", "model", None),
+        ("focal_excess", "model", "dot"),
+        ("likeness", "layer", "cosine"),
+        ("repeated_beyond_maps", "third", "dot"),
+        ("separation_sentence", "third", "rows"),
+    ],
+)
+def test_intervals(name: str, by: str, reading: str | None) -> None:
+    found = numbers_of(PLAIN).by(QUANTITIES[name], by, reading)
+    for place, value in enumerate(np.atleast_1d(found.value)):
+        expected = naive.interval(
+            lambda corpus, k=place: corpus.by(name, by)[k], PLAIN, DRAWS, name in naive.RATIOS, reading=reading
+        )  # fmt: skip
+        ends = np.atleast_1d(found.low)[place], np.atleast_1d(found.high)[place]
+        np.testing.assert_allclose([value, *ends], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "reading"), [("repetition_preference", None), ("distance", None), ("distance", "cosine")]
+)
+def test_specialisation(name: str, reading: str | None) -> None:
+    sums = synthetic.block_sums(blocks=8, layers=2, heads=3, length=9, seed=2)
+    found = numbers_of(sums, draws=4).measure(Number(name, "spread of heads", reading))
+    expected = naive.measured(sums, name, "spread", 4, reading=reading)
+    np.testing.assert_allclose([found.value, found.low, found.high], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_specialisation_of_heads_without_a_number() -> None:
+    found = numbers_of(SPARSE, draws=3).measure(Number("repetition_preference", "spread of heads", "cosine"))
+    expected = naive.measured(SPARSE, "repetition_preference", "spread", 3, reading="cosine")
+    np.testing.assert_allclose([found.value, found.low, found.high], expected, rtol=1e-7, atol=1e-9)
+
+
+def test_the_spread_of_equal_heads_is_nothing_on_average() -> None:
+    """However few texts there are: the noise is taken out."""
+    rng = np.random.default_rng(0)
+    from headscope.findings.specialisation import numbers_of as formulas
+    from headscope.findings.specialisation import variances
+
+    number, left_out = formulas(QUANTITIES["repetition_preference"])
+    found = []
+    for _ in range(150):
+        a, b = rng.poisson(6.0, size=(2, 12, 1, 8)).astype(float)
+        found.append(float(variances(number, left_out, [a, b], np.ones((1, 12)))[0, 0]))
+    noise = float(np.std(found)) / math.sqrt(len(found))
+    assert abs(np.mean(found)) < 3 * noise
+    assert noise < 0.002
+
+
+def test_the_bootstrap_of_a_mean_has_its_standard_error() -> None:
+    x = np.random.default_rng(0).normal(size=64)
+    found = Resampling(np.ones(64), draws=20_000)(lambda total, number: total / number, x, np.ones(64))
+    wide = 1.998 * np.sqrt(64 / 63) * x.std() / 8  # Student's t with 63 degrees of freedom
+    assert float(found.high - found.low) == pytest.approx(2 * wide, rel=0.03)
+
+
+def test_few_and_unequal_blocks_keep_their_coverage() -> None:
+    rng, covered, number = np.random.default_rng(1), 0, 300
+    for _ in range(number):
+        sizes = rng.integers(1, 12, size=12).astype(float)
+        totals = np.array([rng.gamma(2.0, size=int(n)).sum() for n in sizes])
+        found = Resampling(sizes, draws=300)(lambda total, n: total / n, totals, sizes, logarithmic=True)
+        covered += bool(found.low <= 2.0 <= found.high)
+    assert 0.9 <= covered / number <= 0.98  # skewed, and blocks that differ tenfold
+
+
+def test_no_interval_under_eight_blocks() -> None:
+    sums = synthetic.block_sums(blocks=7)
+    found = numbers_of(sums).by(QUANTITIES["distance"], "third")
+    assert np.isfinite(found.value).all()
+    assert np.isnan(found.low).all()
+
+
+def test_a_difference_of_two_runs_has_an_interval_of_both() -> None:
+    found = less(Measured(5.0, 4.0, 6.0, 0.5), Measured(2.0, 1.25, 3.0, 0.4))
+    assert found.value == 3
+    assert found.low == pytest.approx(3 - math.hypot(1, 1))
+    assert found.high == pytest.approx(3 + math.hypot(1, 0.75))
+
+
+# ---------------------------------------------------------------------- claims
+
+
+@pytest.mark.parametrize("key", [claim.key for claim in CLAIMS])
+def test_claims(key: str) -> None:
+    """Statistic, controls and verdict of every claim."""
+    draws = 3 if key == "2" else 12
+    sums = synthetic.block_sums(blocks=8, layers=3, heads=3, length=9, seed=7)
+    claim = next(each for each in CLAIMS if each.key == key)
+    found = judge(claim, numbers_of(sums, draws=draws))
+    statistics, controls = naive.CLAIMS[key]
+    states: list[list[str]] = [[], []]
+    for mine, (name, where, bound) in zip(found.statistics, statistics, strict=True):
+        states[0].append(_compare(mine, naive.measured(sums, name, where, draws), bound))
+    own = [each for each in found.controls if not each.run]
+    for mine, (name, where, bound, reading) in zip(own, controls, strict=True):
+        states[1].append(_compare(mine, naive.measured(sums, name, where, draws, reading=reading), bound))
+    not_run = [each.state for each in found.controls if each.run]
+    assert set(not_run) <= {"not run"}
+    assert found.verdict == naive.verdict(states[0], states[1] + not_run)
+
+
+def _compare(mine: object, theirs: tuple[float, float, float], bound: float) -> str:
+    found = [getattr(mine, name) for name in ("value", "low", "high", "bound")]
+    np.testing.assert_allclose(found, [*theirs, bound], rtol=1e-7, atol=1e-9)
+    expected = naive.state(theirs[1], theirs[2], bound)
+    assert getattr(mine, "state") == expected  # noqa: B009
+    return expected
+
+
+def test_controls_by_runs() -> None:
+    """The same number in permuted runs, and with rotated labels."""
+    sums, other, third = (synthetic.block_sums(blocks=9, seed=seed) for seed in (0, 3, 4))
+    numbers = numbers_of(sums)
+
+    def run(kind: str, own: BlockSums) -> ControlRun:
+        return ControlRun.of(kind, f"{kind} run", own, 0.5, DRAWS, 0)
+
+    claim = next(each for each in CLAIMS if each.key == "7c")
+    found = judge(claim, numbers, [run("permuted", other), run("permuted", third)])
+    check = found.controls[-1]
+    each = []
+    for control in (other, third):
+        mine = naive.measured(sums, "sentence_beyond_maps", "layers", DRAWS)
+        theirs = naive.measured(control, "sentence_beyond_maps", "layers", DRAWS)
+        low = mine[0] - theirs[0] - math.hypot(mine[0] - mine[1], theirs[2] - theirs[0])
+        high = mine[0] - theirs[0] + math.hypot(mine[2] - mine[0], theirs[0] - theirs[1])
+        each.append((mine[0] - theirs[0], low, high))
+    np.testing.assert_allclose([check.value, check.low, check.high], min(each), rtol=1e-7)
+    claim = next(each for each in CLAIMS if each.key == "4")
+    found = judge(claim, numbers, [run("rotated", other)])
+    theirs = naive.measured(other, "sentence_preference", 2, DRAWS)
+    np.testing.assert_allclose([found.controls[-1].value, found.controls[-1].high], [theirs[0], theirs[2]], rtol=1e-7)
+    assert found.controls[-1].state == naive.state(theirs[1], theirs[2], 1.05, above=False)
+
+
+def test_one_block_that_supplies_most_is_noticed() -> None:
+    from headscope.findings.numbers import concentration
+
+    sums = synthetic.block_sums(blocks=20, seed=8)
+    places = sums.third("final")
+    for times in (1, 3, 60):
+        stored = {name: values.copy() for name, values in sums.stored.items()}
+        stored["matched"][4] *= times
+        stored["texts"][4] = 2
+        changed = BlockSums(**{name: getattr(sums, name) for name in FIELDS} | {"stored": stored})
+        counts = [stored["matched"][:, places][..., 0, side] for side in (0, 1)]
+        expected = naive.supplied_by_one_block(changed, "sentence", places)
+        assert (concentration(counts, stored["texts"])[0] > 0) == expected
+        claim = next(each for each in CLAIMS if each.key == "4")
+        found = judge(claim, numbers_of(changed))
+        assert ("one block of texts supplies" in found.statistics[0].why) == expected
+        if expected:
+            assert found.verdict == "open"
+    assert expected
+
+
+FIELDS = ("layers", "depth", "heads", "readings", "tau", "theta", "groups", "stored", "layer_pairs")

@@ -17,6 +17,7 @@ from safetensors.numpy import load as unpacked
 
 import headscope
 import naive
+import naive_order
 from headscope.inspection import Inspection
 from headscope.measures.relations import RELATIONS
 from headscope.view import arrays
@@ -35,11 +36,13 @@ from serving import (
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "embedded": ("embedded", {}),
     "rank": ("embedded", {"scale": "rank", "window": 60}),
-    "cosine": ("embedded", {"similarity": "cosine", "window": 80, "start": 30}),
+    "cosine": ("embedded", {"readings": ["cosine"], "window": 80, "start": 30}),
     "special": ("embedded", {"special": True, "repeated": "word", "window": 80}),
     "pair": ("embedded", {"pair": SHORT, "window": 90}),
     "causal": ("gpt2", {}),
-    "causal rank cosine": ("gpt2", {"scale": "rank", "similarity": "cosine", "window": 60}),
+    "causal rank cosine": ("gpt2", {"scale": "rank", "readings": ["cosine", "dot"], "window": 60}),
+    "centred": ("embedded", {"readings": ["centred", "dot"], "window": 60}),
+    "values": ("llama", {"readings": ["values", "centred"], "window": 60}),
     "cross": ("t5", {"stack": "cross"}),
     "decoder": ("t5", {"stack": "decoder", "special": True, "window": 80}),
     "long": ("long", {"window": 300}),
@@ -70,7 +73,7 @@ class Seen:
     own: Inspection
 
     def arrays(self, path: str) -> dict[str, np.ndarray]:
-        """A binary answer."""
+        """A binary answer; layers and heads in the main reading."""
         answer = self.client.get(f"/api/texts/{self.told['id']}/{path}")
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"] == "application/octet-stream"
@@ -79,6 +82,11 @@ class Seen:
     @property
     def places(self) -> list[tuple[int, int]]:
         return naive.pairs(self.own.counting.tolist())
+
+    @property
+    def key(self) -> int:
+        """What is drawn at random in the window is drawn from this."""
+        return naive_order.window_key(self.own.tokens.id.tolist())
 
     @property
     def heads(self) -> list[tuple[int, int, int]]:
@@ -100,7 +108,9 @@ def test_the_tokens_are_those_of_the_inspection(case: Seen) -> None:
     assert told["tokens"]["same"] == own.same.tolist()
     assert told["layers"] == list(own.captured.layers)
     assert (told["model"], told["stack"], told["shown"]) == (own.model, own.stack, own.shown)
-    assert told["options"] == own.settings()
+    assert told["options"] == json.loads(json.dumps(own.settings()))
+    assert told["readings"] == [own.reading, *(name for name in own.readings if name != own.reading)]
+    assert ("values" in told["readings"]) == (own.stack != "cross")
     assert told["maps_kept"] == (len(own.window) <= arrays.ALL_AT_ONCE)
     relation = case.arrays("pairs")["relation"]
     assert np.array_equal(relation, own.relations.numpy())
@@ -125,7 +135,7 @@ def test_a_head_is_bit_for_bit_that_of_the_inspection_and_its_bins_are_the_naive
     own = case.own
     rank, places = own.choices.scale == "rank", case.places
     for k, layer, head in case.heads[: 1 if rank and len(places) > 10_000 else None]:  # naive ranks take seconds
-        found = case.arrays(f"heads/{layer}/{head}")
+        found = case.arrays(f"{own.reading}/heads/{layer}/{head}")
         matrix = own.similarity.values[k, head]
         assert np.array_equal(found["similarity"], matrix[np.triu_indices(len(matrix), 1)])
         assert found["similarity"].dtype == np.float32
@@ -136,6 +146,10 @@ def test_a_head_is_bit_for_bit_that_of_the_inspection_and_its_bins_are_the_naive
         level = levels(matrix.astype(float), places, rank=rank)
         assert found["flat"].tolist() == [0]
         assert found["bin"].tolist() == [naive.bin_of(each) for each in level]
+        values = [float(matrix[place]) for place in places]
+        assert found["order"].tolist() == naive_order.order(values, naive_order.edges(values, case.key))
+        top = naive_order.top_pairs(found["order"].tolist())
+        assert found["has_top"].tolist() == [bool(top)]
         assert ("level" in found) == rank
         if rank:
             assert found["level"].tolist() == level
@@ -150,22 +164,20 @@ def test_an_attention_map_is_bit_for_bit_that_of_the_inspection(case: Seen) -> N
 
 def test_scores_at_every_threshold_are_those_of_the_summary(case: Seen) -> None:
     names = [score["name"] for score in case.told["scores"]]
-    layers = {layer: case.arrays(f"layers/{layer}") for _, layer, _ in case.heads}
+    layers = {layer: case.arrays(f"{case.own.reading}/layers/{layer}") for _, layer, _ in case.heads}
     for step in (1, 10, 19):
         summary = case.own.summary(step / 20).set_index("layer")
         for layer, found in layers.items():
             rows = summary.loc[layer]
             for name, scores in zip(names, found["scores"][:, step - 1], strict=True):
-                # Likeness is taken head by head where maps are not kept, so its sums may round differently.
-                close = 1e-5 if name == "likeness" and not case.told["maps_kept"] else 1e-12
-                np.testing.assert_allclose(scores, rows[name].to_numpy(float), rtol=close, atol=close, err_msg=name)
+                np.testing.assert_array_equal(scores, rows[name].to_numpy(float), err_msg=name)
             labels = [case.told["same_labels"][n] if n >= 0 else None for n in found["focal"][step - 1]]
             assert labels == [token if isinstance(token, str) else None for token in rows.focal_token]
 
 
 def test_thumbnails_show_the_strongest_pair_of_every_square(case: Seen) -> None:
     k, layer, head = case.heads[1]
-    thumb = case.arrays(f"layers/{layer}")["thumbs"][head]
+    thumb = case.arrays(f"{case.own.reading}/layers/{layer}")["thumbs"][head]
     counting = np.flatnonzero(case.own.counting.numpy())
     level = case.own.levels.values[k, head]
     level = level[counting[0] : counting[-1] + 1, counting[0] : counting[-1] + 1].astype(float)
@@ -180,9 +192,34 @@ def test_thumbnails_show_the_strongest_pair_of_every_square(case: Seen) -> None:
             assert thumb[row, column] == (1 + round(254 * max(there.max(), 0.0)) if len(there) else 0)
 
 
+@pytest.mark.parametrize("case", ["embedded", "long", "cross"], indirect=True)
+def test_every_reading_is_answered_from_one_capture(case: Seen) -> None:
+    """Also where maps were not kept, and the model must run once more."""
+    k, layer, head = case.heads[1]
+    step = 12
+    for reading in case.told["readings"]:
+        own = case.own.read_as(reading)
+        found = case.arrays(f"{reading}/heads/{layer}/{head}")
+        assert np.array_equal(found["similarity"], own.similarity_matrix(layer, head)[np.triu_indices(len(own.window), 1)])
+        scores = case.arrays(f"{reading}/layers/{layer}")["scores"][:, step - 1]
+        rows = own.heads(layer, step / 20)
+        for score, values in zip(case.told["scores"], scores, strict=True):
+            np.testing.assert_array_equal(values, rows[score["name"]].to_numpy(float), err_msg=score["name"])
+    assert len({case.arrays(f"{name}/heads/{layer}/{head}")["similarity"].tobytes() for name in case.told["readings"]}) > 2
+
+
+@pytest.mark.parametrize("case", ["cross"], indirect=True)
+def test_a_reading_that_a_text_does_not_have_is_refused(case: Seen) -> None:
+    for path in ("heads/0/0", "layers/0", "inspection.nc"):
+        answer = case.client.get(f"/api/texts/{case.told['id']}/values/{path}")
+        assert answer.status_code == 422
+        assert "cross-attention cannot be read by 'values'" in said(answer)
+        assert case.client.get(f"/api/texts/{case.told['id']}/L2/{path}").status_code in (404, 422)
+
+
 @pytest.mark.parametrize("case", ["rank", "cross", "long"], indirect=True)
 def test_the_file_for_download_is_the_saved_inspection(case: Seen, tmp_path: Path) -> None:
-    answer = case.client.get(f"/api/texts/{case.told['id']}/inspection.nc")
+    answer = case.client.get(f"/api/texts/{case.told['id']}/{case.own.reading}/inspection.nc")
     assert answer.status_code == 200
     assert 'filename="inspection.nc"' in answer.headers["content-disposition"]
     (tmp_path / "got.nc").write_bytes(answer.content)
@@ -199,7 +236,7 @@ def test_a_download_does_not_stay_in_memory(embedded: headscope.Model) -> None:
     behind = Desk(lambda: embedded)
     with serving(behind) as place, place.client() as client:
         name = client.post("/api/texts", json={"text": TEXT}).json()["id"]
-        assert client.get(f"/api/texts/{name}/inspection.nc").status_code == 200
+        assert client.get(f"/api/texts/{name}/dot/inspection.nc").status_code == 200
     kept = behind.texts()[-1]
     assert not {"similarity", "levels"} & set(vars(kept))
 

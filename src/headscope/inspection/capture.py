@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,7 +179,7 @@ def capture(
     def run(listener: Listener, wanted: list[int]) -> None:
         def chosen(heads: LayerHeads) -> None:
             if heads.stack == stack and heads.layer in wanted:
-                listener(heads)
+                listener(heads if shape.values else replace(heads, values=None))
 
         with Reader(model) as reader:
             reader.read(batch, chosen)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.choices import LONGEST_SUMMED
-from headscope.errors import HeadscopeError
 from headscope.measures import order
 from headscope.measures.bands import bands_of_distances
 from headscope.measures.comparisons import COMPARED, CONTRASTED
@@ -21,6 +20,7 @@ from headscope.measures.loops import tokens as token_loops
 from headscope.measures.own_relations import Labels, label_numbers
 from headscope.measures.relations import CODES, RELATIONS, UNRELATED
 from headscope.windows.window import PUNCTUATION, STOP, Window
+
 
 class BatchIndex(NamedTuple):
     """B windows as arrays. N tokens that count, P pairs, K distinct ids among them, T tokens, padded to the largest.
@@ -30,7 +30,9 @@ class BatchIndex(NamedTuple):
 
     lengths: NDArray[np.int64]  # (B,)
     sentences: NDArray[np.int64]  # (B,): in the whole text
-    begins: NDArray[np.int64]  # (B,): the first token that counts; the others follow it
+    begins: NDArray[np.int64]  # (B,): the first token that counts, where the others follow it; else 0
+    scattered: NDArray[np.bool_]  # (B,): whether special tokens stand between those that count
+    positions: NDArray[np.int64]  # (B, N): where in the window the tokens that count stand
     sizes: NDArray[np.int64]  # (B,): how many count
     category: NDArray[np.int64]  # (B, T)
     counting: NDArray[np.bool_]  # (B, T)
@@ -70,6 +72,8 @@ def index_batch(
         lengths=np.array([len(window) for window in windows]),
         sentences=np.array([window.sentences for window in windows]),
         begins=np.array([one.begin for one in indexed]),
+        scattered=np.array([one.scattered for one in indexed]),
+        positions=padded([one.places for one in indexed], np.int64),
         sizes=np.array([one.size for one in indexed]),
         category=padded([window.category for window in windows], np.int64),
         counting=padded([one.counting for one in indexed], np.bool_),
@@ -103,23 +107,20 @@ class _IndexedWindow:
         self, window: Window, length: int, repeated: str, special: bool, relations: Mapping[str, Labels]
     ) -> None:
         self.counting = window.counting(special)
-        places = np.flatnonzero(self.counting)
-        self.size = len(places)
-        self.begin = int(places[0]) if self.size else 0
-        if self.size and places[-1] - self.begin + 1 != self.size:
-            raise HeadscopeError(
-                "the tokenizer puts special tokens into the middle of a text", "analyse with special tokens counting"
-            )
+        self.places = np.flatnonzero(self.counting)
+        self.size = len(self.places)
+        self.scattered = self.size > 0 and bool(self.places[-1] - self.places[0] + 1 != self.size)
+        self.begin = int(self.places[0]) if self.size and not self.scattered else 0
         self.number = order.window_number(window.ids)
-        self._number_ids(window.ids[places])
-        self._relate(window, places, length, repeated)
+        self._number_ids(window.ids[self.places])
+        self._relate(window, length, repeated)
         number = len(self.pairs.cells)
         chosen = order.sampled_pairs(number, self.number)
         first, second = np.triu_indices(self.size, 1)
         self.samples = np.column_stack([first[chosen], second[chosen], chosen]).astype(np.int32)
         self.custom = {}
         for name, labels in relations.items():
-            own = label_numbers(name, window, labels)[places]
+            own = label_numbers(name, window, labels)[self.places]
             self.custom[name] = (own[first] == own[second]) & (own[first] >= 0)
 
     def _number_ids(self, ids: NDArray[np.int64]) -> None:
@@ -128,12 +129,12 @@ class _IndexedWindow:
         self.kind = np.array([numbers.setdefault(i, len(numbers)) for i in ids.tolist()], dtype=np.int32)
         self.ids = np.array(list(numbers), dtype=np.int64)
         counts = np.bincount(self.kind, minlength=len(numbers))
-        self.firsts = np.unique(self.kind, return_index=True)[1] + self.begin
+        self.firsts = self.places[np.unique(self.kind, return_index=True)[1]]
         self.by_count = np.argsort(counts, kind="stable")
         self.class_ends = np.searchsorted(counts[self.by_count], counts[self.by_count], side="right")
 
-    def _relate(self, window: Window, places: NDArray[np.int64], length: int, repeated: str) -> None:
-        bands, number = bands_of_distances(length), self.size * (self.size - 1) // 2
+    def _relate(self, window: Window, length: int, repeated: str) -> None:
+        places, bands, number = self.places, bands_of_distances(length), self.size * (self.size - 1) // 2
         self.pairs = token_loops.PairTables(
             cells=np.empty(number, np.int32),
             classes=np.empty(number, np.int16),
@@ -142,6 +143,7 @@ class _IndexedWindow:
             repeats=np.empty((number, 2), np.int32),
         )
         tokens = token_loops.Tokens(
+            places,
             window.word[places],
             window.category[places],
             window.sentence[places],
@@ -149,9 +151,7 @@ class _IndexedWindow:
             self.kind,
         )
         by_band = length > LONGEST_SUMMED
-        repeats = token_loops.relate(
-            tokens, self.pairs, bands, by_band, CODES, STOP, PUNCTUATION, order.ORDER_BINS
-        )
+        repeats = token_loops.relate(tokens, self.pairs, bands, by_band, CODES, STOP, PUNCTUATION, order.ORDER_BINS)
         self.repeats = self.pairs.repeats[:repeats]
         kinds = (int(bands[-1]) + 1) * len(RELATIONS)
         self.base = np.bincount(self.pairs.classes // order.ORDER_BINS, minlength=kinds)

@@ -172,10 +172,10 @@ class Readable:
         self.number = number.astype(np.float32)  # (B, Tq): how many tokens each may read
         self.even = np.asarray((allowed / np.maximum(number, 1)[:, :, None]).sum(1))  # (B, Tk)
         self.directions = np.zeros((len(allowed), 1 if cross else queries.cells.shape[1]), dtype=np.float32)
-        for row, own, begin, size in zip(self.directions, allowed, queries.begins, queries.sizes, strict=True):
+        for row, own, positions, size in zip(self.directions, allowed, queries.positions, queries.sizes, strict=True):
             if cross:
                 continue
-            i, j = (place + begin for place in np.triu_indices(size, 1))
+            i, j = (positions[place] for place in np.triu_indices(size, 1))
             ways = own[i, j].astype(np.float32) + own[j, i]  # 0, 1 or 2
             row[: len(i)] = np.where(ways > 0, 1 / np.maximum(ways, 1), 0)
 

@@ -66,7 +66,16 @@ class StackSums:
     def __init__(self, shape: Shape, choices: Choices) -> None:
         self.shape, self.choices = shape, choices
         self.declared = [each for each in variables_of(shape) if each.name != FOCAL_TOKENS]
-        self.arrays: dict[str, Array] = {each.name: each.zeros(shape) for each in self.declared}
+        self.arrays: dict[str, Array] = {}
+        self._by_layer: dict[str, Array] = {}  # the same memory with the layers first: a layer of it is in one piece
+        for each in self.declared:
+            zeros, dims = each.zeros(shape), each.dims_of(shape)
+            if "layer" in dims:
+                place = dims.index("layer")
+                zeros = self._by_layer[each.name] = np.ascontiguousarray(np.moveaxis(zeros, place, 0))
+                self.arrays[each.name] = np.moveaxis(zeros, 0, place)
+            else:
+                self.arrays[each.name] = zeros
         self.by_band = shape.length > LONGEST_SUMMED
         self.compares_rows = not shape.cross and len(shape.maps) > 1
         self.focal = [FocalCounts() for _ in shape.layers]
@@ -74,9 +83,10 @@ class StackSums:
         self.sources = list(dict.fromkeys(SOURCES[reading][0] for reading in shape.readings) | {"outputs": None})
         self.outputs_source = self.sources.index("outputs")
         layers = len(shape.layers)
-        self._custom_pairs = np.zeros((len(shape.relations), *self.arrays["pairs"].shape), dtype=np.int64)
-        for name, each in zip(shape.relations, self._custom_pairs, strict=True):
-            self.arrays[f"pairs_{name}"] = each
+        pairs = self.arrays["pairs"].shape
+        self._custom_pairs = np.zeros((layers, len(shape.relations), *pairs[1:]), dtype=np.int64)
+        for place, name in enumerate(shape.relations):
+            self.arrays[f"pairs_{name}"] = self._custom_pairs[:, place]
         self.rules = groups.Rules(
             edges=EDGES.numpy(),
             lowest=first_high_bin(choices.tau),
@@ -105,9 +115,7 @@ class StackSums:
             elif source == "centred":
                 vectors.append(_centred(read.outputs.float(), torch.from_numpy(queries.counting)))
             elif read.values is None:
-                raise HeadscopeError(
-                    "the value vectors of this model cannot be read", "leave out the reading 'values'"
-                )
+                raise HeadscopeError("the value vectors of this model cannot be read", "leave out the reading 'values'")
             else:
                 vectors.append(read.values.float().repeat_interleave(self.shape.heads // read.values.shape[1], dim=1))
         return vectors
@@ -121,9 +129,9 @@ class StackSums:
         for length, category in zip(keys.lengths, keys.category, strict=True):
             sums["tokens"] += np.bincount(category[:length], minlength=len(CATEGORIES))
         flat = sums["base_pairs"].reshape(-1)
-        for b, (begin, size) in enumerate(zip(queries.begins, queries.sizes, strict=True)):
-            block = sums["position_pairs"][begin : begin + size, begin : begin + size]
-            block += np.triu(np.ones_like(block), 1)
+        for b, size in enumerate(queries.sizes):
+            own = queries.positions[b, :size]
+            sums["position_pairs"][np.ix_(own, own)] += np.triu(np.ones((size, size), dtype=np.int64), 1)
             number = size * (size - 1) // 2
             relation = queries.classes[b, :number] // ORDER_BINS % len(RELATIONS)
             place = (queries.distance[b, :number] - 1) * len(RELATIONS) + relation
@@ -148,13 +156,16 @@ class StackSums:
         """Add one layer of a batch; gives what its rows per text are made of, None where a number is not finite."""
         k, shape, queries, keys = self.shape.layers.index(layer), self.shape, tensors.queries, tensors.keys
         size, read = len(queries.lengths), tensors.read
-        norms = _lengths(tensors.products)
+        together = _Together(queries)
+        products = together.matrices(tensors.products)
+        norms = _lengths(products)
         values = read.heads.values
         value_norms = (
-            np.zeros((size, 0, 0), dtype=np.float32)
+            np.full((size, 1, keys.category.shape[1]), np.nan)
             if values is None
-            else torch.linalg.vector_norm(values.float(), dim=-1).contiguous().cpu().numpy()
+            else torch.linalg.vector_norm(values.double(), dim=-1).cpu().numpy()
         )
+        own_keys = np.broadcast_to(np.arange(value_norms.shape[2]) < keys.lengths[:, None, None], value_norms.shape)
         nothing = np.zeros((0, 0, 0, 0), dtype=np.float32)
         seen = attention.AttentionOut(
             given=np.zeros((size, shape.heads, len(CATEGORIES))),
@@ -176,12 +187,12 @@ class StackSums:
         attention_sums = attention.AttentionSums(*(self.arrays[name][k] for name in attention.AttentionSums._fields))
         shown = len(shape.readings) + (0 if shape.cross else len(shape.maps))
         pairs_in = groups.PairsIn(
-            products=tensors.products,
+            products=products,
             norms=norms,
             lengths=norms[self.outputs_source],
-            levels=self._ranks(tensors.products, norms, queries),
-            weights=nothing if shape.cross else read.weights,
-            readable=tensors.readable,
+            levels=self._ranks(products, norms, queries),
+            weights=nothing if shape.cross else together.matrices(read.weights),
+            readable=together.tokens(tensors.readable),
             directions=tensors.directions,
             rows=nothing if tensors.rows is None else tensors.rows.numpy(),
             high=seen.high,
@@ -208,6 +219,8 @@ class StackSums:
             if tensors.roots is not None and tensors.rows is not None:
                 own = tensors.roots[:, first:last]
                 tensors.rows[:, first:last] = own @ own.transpose(-1, -2)
+                together.move(tensors.rows.numpy(), first, last)
+            together.move_tokens((seen.high, seen.passed), first, last)
             self._find_edges(pairs_in, queries, first, last)
             finite = by_order.pairs_by_order(
                 pairs_in, queries, self.rules, order_sums, chosen, order_rows, layer, first, last
@@ -216,7 +229,7 @@ class StackSums:
                 by_level.pairs_by_level(pairs_in, queries, self.rules, level_sums, chosen, level_rows, first, last)
             return finite
 
-        if not each_part(shape.heads, work):
+        if not (np.isfinite(value_norms[own_keys]).all() or values is None) or not each_part(shape.heads, work):
             return None
         return self._finish_layer(k, tensors, seen.given, chosen, order_rows, level_rows)
 
@@ -259,8 +272,8 @@ class StackSums:
         table = math.prod(self.arrays["pairs"].shape[3:])  # a head's pairs of one level
         views = {
             "pairs": self.arrays["pairs"][k].reshape(number, BINS, table),
-            "custom_pairs": self._custom_pairs[:, k].reshape(len(self._custom_pairs), number, BINS, table),
-            "top_pairs": self.arrays["top_pairs"][:, k].reshape(readings, number, kinds),
+            "custom_pairs": self._custom_pairs[k].reshape(len(shape.relations), number, BINS, table),
+            "top_pairs": self._by_layer["top_pairs"][k].reshape(readings, number, kinds),
         }
         if not self.by_band:
             views["distance_sum"] = np.zeros((0, BINS, len(RELATIONS)), dtype=np.int64)  # follows from the pairs
@@ -271,16 +284,13 @@ class StackSums:
             "mask_sum": np.zeros((number, 0, 3)),
             "mask_pairs": np.zeros((number, 0, 3), dtype=np.int64),
         }
-        dims = {each.name: each.dims for each in self.declared}
 
-        def view(name: str) -> Array:
+        def layer_of(name: str) -> Array:
             if name in views:
                 return views[name]
-            if name not in self.arrays:
-                return empty[name]
-            return np.moveaxis(self.arrays[name], dims[name].index("layer"), 0)[k]
+            return self._by_layer[name][k] if name in self._by_layer else empty[name]
 
-        return kind(*(view(name) for name in kind._fields))
+        return kind(*(layer_of(name) for name in kind._fields))
 
     def _finish_layer(
         self,
@@ -301,7 +311,7 @@ class StackSums:
         even = np.zeros((len(queries.lengths), len(CATEGORIES)))
         for b, length in enumerate(keys.lengths):
             even[b] = np.bincount(keys.category[b, :length], read.even[b, :length], len(CATEGORIES))
-        even /= queries.lengths[:, None]
+        even /= np.maximum((tensors.readable >= 1).sum(1), 1)[:, None]
         sums["attention"][k] += given.sum(0)
         sums["attention_even"][k] += even.sum(0)
         at_tau = step_of(self.choices.tau)
@@ -309,7 +319,7 @@ class StackSums:
         self.focal[k].note(tokens)
         for each in self.declared:
             if each.fill is not None:
-                each.fill(read, np.moveaxis(sums[each.name], each.dims.index("layer"), 0)[k])
+                each.fill(read, self._by_layer[each.name][k])
         with np.errstate(divide="ignore", invalid="ignore"):
             focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
             auc = order_rows.wins / order_rows.weight  # (B, H, contrasts)
@@ -336,6 +346,44 @@ ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "
 MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
                    "separator_similarity": "stop"}  # fmt: skip
 CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
+
+
+class _Together:
+    """Puts the tokens that count together where special tokens stand between them; most batches stay as they are."""
+
+    def __init__(self, queries: BatchIndex) -> None:
+        self.orders: dict[int, NDArray[np.int64]] = {}
+        for b in np.flatnonzero(queries.scattered):
+            self.orders[int(b)] = np.argsort(~queries.counting[b], kind="stable")
+
+    def matrices(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Matrices of tokens with both sides in the new order: (…, B, H, T, T)."""
+        if not self.orders:
+            return values
+        moved = values.copy()
+        for b, order in self.orders.items():
+            moved[..., b, :, :, :] = values[..., b, :, :, :][..., order, :][..., order]
+        return moved
+
+    def tokens(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A number for each token in the new order: (B, T)."""
+        if not self.orders:
+            return values
+        moved = values.copy()
+        for b, order in self.orders.items():
+            moved[b] = values[b, order]
+        return moved
+
+    def move(self, matrices: NDArray[np.float32], first: int, last: int) -> None:
+        """Put some heads' matrices into the new order, where they are."""
+        for b, order in self.orders.items():
+            matrices[b, first:last] = matrices[b, first:last][..., order, :][..., order]
+
+    def move_tokens(self, tables: tuple[NDArray[np.int8], ...], first: int, last: int) -> None:
+        """The same for numbers of tokens: (B, H, T) each."""
+        for b, order in self.orders.items():
+            for table in tables:
+                table[b, first:last] = table[b, first:last][:, order]
 
 
 def _centred(outputs: Tensor, counting: Tensor) -> Tensor:

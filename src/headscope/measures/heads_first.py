@@ -65,4 +65,4 @@ def mean(values: Array) -> Array:
 
 def together(values: Array) -> Array:
     """Heads of several layers as one list: (…, layer, head) to (…, layer · head)."""
-    return values.reshape(*values.shape[:-2], -1)
+    return values.reshape(*values.shape[:-2], values.shape[-2] * values.shape[-1])

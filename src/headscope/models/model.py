@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from headscope.choices import DEFAULT_WINDOW
-from headscope.control import Control
+from headscope.control import Control, read_control
 from headscope.errors import HeadscopeError
 from headscope.models.check import Report, Stack
 from headscope.shortcuts import ModelShortcuts
@@ -41,16 +41,22 @@ class Model(ModelShortcuts):
         dtype = str(self.network.dtype).removeprefix("torch.")
         return f"Model({self.name!r}, {type(self.network).__name__}, {stacks}, {self.network.device.type}, {dtype})"
 
-    def under(self, control: Control) -> Model:
-        """The same network under a control that leaves it as it is."""
-        if control == self.control:
+    def under(self, control: str) -> Model:
+        """The same network under a control that leaves it as it is; others take a model of their own.
+
+        >>> import headscope
+        >>> headscope.load().under("rotated")
+        Model('headscope/bert12 (rotated sentences)', BertModel, encoder 12 layers × 12 heads, cpu, float32)
+        """
+        wanted = read_control(control)
+        if wanted is None or wanted == self.control:
             return self
-        if control.changes_model or self.control is not None:
+        if wanted.changes_model or self.control is not None:
             raise HeadscopeError(
-                f"{self.name!r} is loaded already, and control={str(control)!r} would be another model",
-                f"load that one: headscope.load(NAME, control={str(control)!r})",
+                f"{self.name!r} is loaded already, and control={control!r} would be another model",
+                f"load that one: headscope.load(NAME, control={control!r})",
             )
-        return Model(self.name, self.network, self.tokenizer, self.template, self.report, control)
+        return Model(self.name, self.network, self.tokenizer, self.template, self.report, wanted)
 
     @property
     def stacks(self) -> dict[str, Stack]:

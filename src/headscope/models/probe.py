@@ -108,12 +108,13 @@ def _watched_projections(model: nn.Module, run: Probe) -> Iterator[None]:
 def holds(output: Tensor, values: Tensor | None) -> bool:
     """Whether a projection's output holds, for every token, the token's values, in whatever order of heads.
 
-    Projections often give queries, keys and values side by side, so the values are looked for among the numbers.
+    Projections often give queries, keys and values side by side, so the values are looked for among the numbers. Heads
+    that share values may have been given a copy each, so there may be more values than numbers.
     """
     if values is None:
         return False
     batch, heads, length, width = values.shape
-    if output.numel() % (batch * length) or output.numel() < values.numel():
+    if output.numel() % (batch * length) or output.numel() < batch * length * width:
         return False
     rows = output.reshape(batch * length, -1)
     wanted = values.transpose(1, 2).reshape(batch * length, heads * width)

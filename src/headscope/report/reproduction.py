@@ -73,8 +73,9 @@ def reproduce(
     beside = []
     for number, control in enumerate(wanted, 1):
         say(f"control {number} of {len(wanted)}: {control.words} (the first {control_texts:,} texts)")
-        under = load(model, **how, control=str(control)) if control.changes_model else trained.under(control)
-        place = folder / f"control-{str(control).replace(':', '-')}"
+        name = str(control)
+        under = load(model, **how, control=name) if control.changes_model else trained.under(name)
+        place = folder / f"control-{name.replace(':', '-')}"
         beside.append(analyze(under, corpus.first(control_texts), out=place, **others))
         del under  # before the next is loaded
     say("comparing the claims with the numbers")

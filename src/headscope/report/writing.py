@@ -159,9 +159,9 @@ def about_texts(result: Result) -> dict[str, Any]:
     """How many texts, how long, in which groups, and what was left out."""
     data, texts = result.dataset, result.texts
     windows = int(data["texts"])
-    shards = result.shards
+    blocks = result.by_block
     counted = {
-        name: int(shards["texts_read"].values[[str(group) == name for group in shards["group"].values]].sum())
+        name: int(blocks["texts_read"].values[[str(group) == name for group in blocks["group"].values]].sum())
         for name in result.groups
     }
     flat = data["flat"].values
@@ -172,7 +172,7 @@ def about_texts(result: Result) -> dict[str, Any]:
         "tokens": float(data["tokens"].sum()) / max(windows, 1),
         "categories": {str(c): int(n) for c, n in zip(data["category"].values, data["tokens"].values, strict=True)},
         "groups": {in_a_line(name): number for name, number in counted.items()} if any(counted) else {},
-        "shards": shards.sizes["shard"],
+        "blocks": blocks.sizes["block"],
         "clusters": int(texts.get("clusters", 0)),
         "clusters_again": int(texts.get("clusters_again", 0)),
         "bad": int(texts["bad"]),

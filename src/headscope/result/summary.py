@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headscope.measures import derived
-from headscope.measures.block_sums import View
+from headscope.measures import derived, heads_first
 from headscope.measures.quantities import shown_in
+from headscope.measures.view import View
 from headscope.result.blocks import total_sums
 
 if TYPE_CHECKING:
@@ -35,20 +35,21 @@ def by_head(result: Result, tau: float) -> pd.DataFrame:
 
 
 def by_layer(result: Result, tau: float) -> pd.DataFrame:
-    """A row per layer: counts and attention pooled over its heads, then divided."""
+    """A row per layer: the median over its heads of the head's own number; counts are added up."""
     return pd.DataFrame({"layer": result.dataset["layer"].values} | _columns(result, tau, "layer"))
 
 
 def _columns(result: Result, tau: float, by: str) -> dict[str, Any]:
-    view = View(total_sums(result), by, tau)
+    view = View(total_sums(result), tau)
     columns = {}
     for quantity in shown_in("summary", view.sums.stored):
-        if by == "layer" or quantity.heads:
-            values = quantity.value(view)
-            columns[quantity.name] = values.astype(np.int64) if quantity.whole else values
+        if by == "layer" or not quantity.of_layers:
+            values = quantity.value(view, by)
+            columns[quantity.name] = values.astype(np.int64) if quantity.adds_up else values
     for name in result.settings["relations"]:
-        labelled, pairs = (result.dataset[each].values.astype(np.float64) for each in (f"pairs_{name}", "pairs"))
-        if by == "layer":
-            labelled, pairs = labelled.sum(1), pairs.sum(1)
-        columns[f"{name}_preference"] = derived.label_preference(labelled, pairs, tau)
+        labelled, pairs = (result.dataset[each].values for each in (f"pairs_{name}", "pairs"))
+        preference = derived.label_preference(labelled, pairs, tau)  # (L, H)
+        columns[f"{name}_preference"] = (
+            heads_first.median(preference, logarithmic=True) if by == "layer" else preference
+        )  # fmt: skip
     return columns

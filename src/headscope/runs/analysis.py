@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from headscope.choices import RunChoices
-from headscope.control import read_control
 from headscope.errors import HeadscopeError
 from headscope.measures.own_relations import Labels
 from headscope.models.load import load
 from headscope.models.model import Model
-from headscope.result.merge import FILE
 from headscope.result.result import Result
+from headscope.result.schema import FILE
 from headscope.runs.clusters import check_clusters
 from headscope.runs.folder import RunFolder
 from headscope.runs.plan import MOST_WINDOWS
@@ -81,10 +80,9 @@ def analyze(
 
 def model_under(control: str | None, model: Model | str | None) -> Model:
     """The model that is meant, loaded where it is only named; a control that makes no sense is refused before that."""
-    wanted = read_control(control)
     if not isinstance(model, Model):
         return load(model, control=control)
-    return model if wanted is None else model.under(wanted)
+    return model if control is None else model.under(control)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoices]:

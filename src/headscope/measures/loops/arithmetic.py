@@ -1,4 +1,4 @@
-"""Sums and extremes of many numbers, side by side: vectorised, and yet always in the same order."""
+"""Sums and largest of many numbers, side by side: vectorised, and yet always in the same order."""
 
 from __future__ import annotations
 
@@ -13,20 +13,29 @@ WIDE = 64  # numbers that are added side by side
 
 
 @inner
-def extremes(values: Any, size: int) -> tuple[float, float]:
-    """The smallest and the largest of the first numbers, none of them NaN."""
-    low, high = np.full(LANES, values[0]), np.full(LANES, values[0])
+def largest_of(values: Any, size: int) -> float:
+    """The largest of the first numbers, none of them NaN."""
+    high = np.full(LANES, values[0])
     whole = size // LANES * LANES
     for k in range(0, whole, LANES):
         for lane in range(LANES):
             value = values[k + lane]
-            low[lane], high[lane] = min(low[lane], value), max(high[lane], value)
-    least, most = values[0], values[0]
+            high[lane] = value if value > high[lane] else high[lane]
+    most = values[0]
     for lane in range(LANES):
-        least, most = min(least, low[lane]), max(most, high[lane])
+        most = max(most, high[lane])
     for k in range(whole, size):
-        least, most = min(least, values[k]), max(most, values[k])
-    return least, most
+        most = max(most, values[k])
+    return most
+
+
+@inner
+def varies(values: Any, size: int) -> bool:
+    """Whether not all of the first numbers are equal."""
+    others = np.int32(0)
+    for k in range(size):
+        others += np.int32(values[k] != values[0])
+    return others > 0
 
 
 @inner

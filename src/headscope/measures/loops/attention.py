@@ -16,7 +16,7 @@ class AttentionIn(NamedTuple):
     bits: Any  # the same memory as int32
     even: Any  # (B, Tk): what each key would receive if everybody read evenly
     readable: Any  # (B, Tq) float32: how many keys each query may read
-    value_norms: Any  # (B, Hkv, Tk) float32: lengths of the value vectors; Hkv = 0 where they are not known
+    value_norms: Any  # (B, Hkv, Tk): lengths of the value vectors; NaN where they are not known
     queries: Any  # (B,): how many tokens read
     keys: Any  # (B,): how many there are to be read
     category: Any  # (B, Tk): of the keys
@@ -28,7 +28,7 @@ class AttentionSums(NamedTuple):
 
     attended: Any  # (H, thresholds, categories)
     attended_text: Any  # the same among the tokens that count
-    attention_weighted: Any  # (H, categories); empty where value vectors are not known
+    attention_weighted: Any  # (H, categories); NaN where value vectors are not known
     attention_entropy: Any  # (H,)
 
 
@@ -67,6 +67,8 @@ def _read_rows(read: AttentionIn, roots: Any, b: int, h: int, log: Any, buffers:
     mantissa, parts = buffers
     size, wide = read.keys[b], weights.shape[3]
     for i in range(read.queries[b]):
+        if readable[b, i] < 1:  # it reads nothing
+            continue
         row, row_bits = weights[b, h, i], bits[b, h, i]
         for j in range(size):
             column[j] += np.float64(row[j])
@@ -108,29 +110,29 @@ def attention_of_heads(
             column[:size] = 0.0
             spread[:size] = 0.0
             _read_rows(read, roots, b, h, log, buffers, column, spread)
-            reading = 0
+            reading = several = 0
             for i in range(queries[b]):
-                reading += readable[b, i] >= 2
+                reading += readable[b, i] >= 1
+                several += readable[b, i] >= 2
             even_spread = 0.0
             for j in range(size):
                 even_spread += spread[j]
-            if reading > 0:
-                entropy[h] += even_spread / reading
-            if value_norms.shape[1] > 0:
-                group = h * value_norms.shape[1] // heads
-                shares[:] = 0.0
-                carried = 0.0
-                for j in range(size):
-                    part = column[j] * np.float64(value_norms[b, group, j])
-                    shares[category[b, j]] += part
-                    carried += part
-                if carried > 0:
-                    for k in range(categories):
-                        weighted[h, k] += shares[k] / carried
+            if several > 0:
+                entropy[h] += even_spread / several
+            group = h * value_norms.shape[1] // heads
+            shares[:] = 0.0
+            carried = 0.0
+            for j in range(size):
+                part = column[j] * value_norms[b, group, j]
+                shares[category[b, j]] += part
+                carried += part
+            if carried != 0:
+                for k in range(categories):
+                    weighted[h, k] += shares[k] / carried
             most = most_text = 0.0
             for j in range(size):
                 finite &= np.isfinite(column[j])
-                given[b, h, category[b, j]] += column[j] / queries[b]
+                given[b, h, category[b, j]] += column[j] / max(reading, 1)
                 column[j] = column[j] / even[b, j] if even[b, j] > 0 else 0.0  # nobody may read it: it receives nothing
                 most = max(most, column[j])
                 if counting[b, j]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headscope.measures.loops.arithmetic import WIDE, extremes, total
+from headscope.measures.loops.arithmetic import WIDE, largest_of, total
 from headscope.measures.loops.focal import (
     degrees_at_thresholds,
     focal_at_thresholds,
@@ -16,7 +16,7 @@ from headscope.measures.loops.focal import (
 )
 from headscope.measures.loops.groups import Chosen, LevelRows, LevelSums, PairsIn, Rules
 from headscope.measures.loops.levels import bins_of_ranks, level_bins, masks
-from headscope.measures.loops.order import BINS, matched_counts, read_reading
+from headscope.measures.loops.order import matched_counts, read_reading
 from headscope.measures.numba_options import compiled, inner
 
 
@@ -71,7 +71,7 @@ def _high_pairs(bins: Any, classes: Any, distances: Any, lowest: int, size: int,
     """Count the high pairs by kind; Σ of their distances."""
     pairs_of[:] = 0
     for p in range(size):
-        pairs_of[classes[p] // BINS] += bins[p] >= lowest
+        pairs_of[classes[p] >> 4] += bins[p] >= lowest  # classes come times sixteen
     distance = 0
     for p in range(size):
         distance += np.int32(bins[p] >= lowest) * distances[p]
@@ -101,11 +101,17 @@ def pairs_by_level(
         index.sizes, index.begins, index.cells, index.classes, index.distance, index.custom
     )  # fmt: skip
     kind, kinds_of, repeats, by_count, matched = index.kind, index.kinds, index.repeats, index.by_count, index.matched
-    in_sentence, repeated, kinds_of_pairs = rules.in_sentence, rules.repeated, index.base.shape[1]
+    positions, in_sentence, repeated, kinds_of_pairs = (
+        index.positions,
+        rules.in_sentence,
+        rules.repeated,
+        index.base.shape[1],
+    )
     tokens, most_pairs, steps = kind.shape[1], cells.shape[1], len(edges) - 1
     width, relations, at_tau = (tokens + 31) // 32 * 32, len(in_sentence), lowest - 2
     values, bins = np.empty(most_pairs, np.float32), np.empty(most_pairs, np.int8)
-    full, counts = np.zeros((tokens, width), np.int8), np.zeros((steps, width), np.int16)
+    by_bin, own_bins = np.empty((steps + 2, width), np.int32), np.empty((4, steps + 2), np.int32)
+    counts = np.empty((steps, width), np.int32)
     times, both = np.empty(tokens, np.int64), np.empty((tokens, steps + 2), np.int64)
     lanes, columns, pairs_of = np.empty(WIDE), np.empty(width), np.empty(kinds_of_pairs, np.int32)
     share_of, number_of = np.empty(steps), np.empty(steps, np.int64)
@@ -117,7 +123,7 @@ def pairs_by_level(
                 continue
             size = n * (n - 1) // 2
             read_reading(products[b, h], norms[b, h], scaled, begin, n, values)
-            scale = np.float64(extremes(values, size)[1])
+            scale = np.float64(largest_of(values, size))
             if scale <= 0:
                 flat[h] += 1
                 bins[:size] = 0
@@ -142,7 +148,7 @@ def pairs_by_level(
                 else:
                     own = products[b, h]
                     masks(own, begin, n, passed[b, h], whole, scale, columns, mask_sum[h], mask_pairs[h])
-            degrees_at_thresholds(bins, n, full, counts)
+            degrees_at_thresholds(bins, n, by_bin, own_bins, counts)
             pairs_with_itself(repeats[b], bins, kinds, both)
             focal_at_thresholds(
                 kind[b], kinds, n, counts, by_count[b], null[b, h], both, few, times, focal[b, h], focal_null[b, h],
@@ -151,7 +157,7 @@ def pairs_by_level(
             best, number = focal[b, h, at_tau], number_of[at_tau]
             if number == 0:
                 continue
-            occurs, reach = focal_pairs(kind[b], n, best, full, lowest)
+            occurs, reach = focal_pairs(kind[b], positions[b], n, best, bins, lowest)
             focal_frequency[h] += occurs / n
             focal_distance[h] += reach
             focal_longest[h] += kind[b, longest(lengths[b, h], begin, n)] == best

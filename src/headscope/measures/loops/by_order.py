@@ -36,23 +36,26 @@ def _regions(high: Any, bands: Any, begin: int, n: int, region: Any) -> bool:
     p = 0
     for i in range(n - 1):
         own = np.int16(high[begin + i])
+        others, of_pairs, out = high[begin + i + 1 :], bands[p:], region[p:]
         for j in range(n - 1 - i):
-            place = np.int16(bands[p + j]) * np.int16(3) + own + np.int16(high[begin + i + 1 + j])
-            region[p + j] = place * np.int16(BINS)
+            out[j] = (np.int16(of_pairs[j]) * np.int16(3) + own + np.int16(others[j])) * np.int16(BINS)
         p += n - 1 - i
     return True
 
 
 @inner
-def _add_matrix(values: Any, begin: int, n: int, matrix: Any) -> None:
+def _add_matrix(values: Any, positions: Any, begin: int, n: int, scattered: bool, matrix: Any) -> None:
     """Add S of each pair to the sum of all windows."""
-    if begin >= 0:
-        p = 0
-        for i in range(n - 1):
-            line = matrix[begin + i]
+    p = 0
+    for i in range(n - 1):
+        line = matrix[positions[i]]
+        if scattered:
+            for j in range(n - 1 - i):
+                line[positions[i + 1 + j]] += np.float64(values[p + j])
+        elif begin >= 0:
             for j in range(n - 1 - i):
                 line[begin + i + 1 + j] += np.float64(values[p + j])
-            p += n - 1 - i
+        p += n - 1 - i
 
 
 @compiled
@@ -79,6 +82,7 @@ def pairs_by_order(
         index.sizes, index.begins, index.kind, index.kinds, index.classes, index.bands
     )  # fmt: skip
     numbers, firsts, by_count, class_ends = index.number, index.firsts, index.by_count, index.class_ends
+    positions, scattered = index.positions, index.scattered
     weight_of, matched, kinds_of_pairs = index.contrast_weight, index.matched, index.base.shape[1]
     readings, inside = len(source), wins.shape[2] - 1
     maps = int(weights.size > 0) + int(row_maps.size > 0)
@@ -104,7 +108,7 @@ def pairs_by_order(
             if not moments_of(values, size, lanes, moments):
                 return False
             if matrices.size > 0:
-                _add_matrix(values[0], begin, n, matrices[h])
+                _add_matrix(values[0], positions[b], begin, n, scattered[b], matrices[h])
             null_order(numbers[b], layer, h, firsts[b], by_count[b], class_ends[b], kinds, keys, null[b, h])
             masked = maps > 0 and _regions(high[b, h], bands[b], begin, n, region)
             for c in range(inside):

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from headscope.measures.loops.arithmetic import extremes, products_about_means, total
+from headscope.measures.loops.arithmetic import products_about_means, total, varies
 from headscope.measures.loops.groups import PairsIn, Rules
 from headscope.measures.numba_options import compiled, inner
 
 BINS = 16
+ROWS = 16  # of attention that are read together
 
 
 @inner
@@ -35,15 +36,25 @@ def read_reading(matrix: Any, norms: Any, scaled: bool, begin: int, n: int, row:
 
 @inner
 def read_direct(matrix: Any, readable: Any, directions: Any, begin: int, n: int, row: Any) -> None:
-    """How much the two tokens of each pair read each other: (T, T) to (P,)."""
+    """How much the two tokens of each pair read each other: (T, T) to (P,).
+
+    Some rows at a time, so that what is read along columns is still at hand for the next row.
+    """
     if begin < 0:
         return
+    for block in range(0, n, ROWS):
+        for j in range(block + 1, n):
+            read_by_other = matrix[begin + j]
+            p = block * (2 * n - block - 1) // 2 + j - block - 1
+            for i in range(block, min(block + ROWS, j)):
+                row[p] = read_by_other[begin + i]
+                p += n - 2 - i
     p = 0
     for i in range(n - 1):
         own, line = readable[begin + i], matrix[begin + i]
         for j in range(n - 1 - i):
             other = begin + i + 1 + j
-            row[p + j] = (line[other] * own + matrix[other, begin + i] * readable[other]) * directions[p + j]
+            row[p + j] = (line[other] * own + row[p + j] * readable[other]) * directions[p + j]
         p += n - 1 - i
 
 
@@ -89,16 +100,15 @@ def sample_heads(
 
 @inner
 def moments_of(values: Any, size: int, lanes: Any, out: Any) -> bool:
-    """Mean and Σ (x - mean)² of each row, whether it varies, and Σ x: (V, P) to (V, 4). False where one is not finite."""
+    """Mean and Σ (x - mean)² of each row, whether it varies, and Σ x: (V, P) to (V, 4). False where not finite."""
     for v in range(len(values)):
         sum_ = total(values[v], size, lanes)
         if not np.isfinite(sum_):
             return False
         mean = sum_ / size
-        least, most = extremes(values[v], size)
         out[v, 0], out[v, 3] = mean, sum_
         out[v, 1] = products_about_means(values[v], values[v], size, mean, mean, lanes)
-        out[v, 2] = 1.0 if least < most else 0.0
+        out[v, 2] = 1.0 if varies(values[v], size) else 0.0
     return True
 
 
@@ -137,28 +147,26 @@ def count_order(bins: Any, cells: Any, size: int, histogram: Any) -> None:
 @inner
 def wins_over_unrelated(histogram: Any, contrasted: Any, unrelated: int, wins: Any) -> None:
     """Wins of the contrasts of relations, from pairs by band, relation and order bin; adds to (contrasts,)."""
-    relations = contrasted.shape[1]
-    bands = len(histogram) // (relations * BINS)
-    for band in range(bands):
-        start = band * relations * BINS
+    contrasts, relations = contrasted.shape
+    twice_below = np.empty(BINS, np.int32)  # twice the unrelated pairs below a bin, and those in it, which are ties
+    for start in range(0, len(histogram), relations * BINS):
         zeros = start + unrelated * BINS
-        n0 = 0
+        n0 = np.int32(0)
         for k in range(BINS):
-            n0 += histogram[zeros + k]
+            own = histogram[zeros + k]
+            twice_below[k] = 2 * n0 + own
+            n0 += own
         if n0 == 0:
             continue
-        for c in range(len(contrasted)):
-            n1, won, below = 0, 0.0, 0.0
-            for k in range(BINS):
-                ones = 0
-                for r in range(relations):
-                    if contrasted[c, r]:
-                        ones += histogram[start + r * BINS + k]
-                own = histogram[zeros + k]
-                won += ones * (below + 0.5 * own)
-                below += own
-                n1 += ones
-            wins[c] += won / (n1 + n0)  # share won / (n1·n0), times weight n1·n0 / (n1 + n0)
+        for c in range(contrasts):
+            n1, won = 0, 0
+            for r in range(relations):
+                if contrasted[c, r]:
+                    ones = start + r * BINS
+                    for k in range(BINS):
+                        n1 += histogram[ones + k]
+                        won += np.int64(histogram[ones + k]) * twice_below[k]
+            wins[c] += 0.5 * won / (n1 + n0)  # share won / (n1·n0), times weight n1·n0 / (n1 + n0)
 
 
 @inner

@@ -10,6 +10,7 @@ from headscope.measures.numba_options import compiled
 class Tokens(NamedTuple):
     """The tokens that count, (N,) each. Equal numbers are of one word, sentence or repetition; negative: of none."""
 
+    position: Any  # in the window
     word: Any
     category: Any
     sentence: Any
@@ -36,7 +37,7 @@ def relate(
     `band_of` is the band of each distance, `codes` are the numbers of the relations, `stop` and `punctuation` those of
     two categories, `bins` the number of order bins.
     """
-    word, category, sentence, same, kind = tokens
+    position, word, category, sentence, same, kind = tokens
     cells, classes, bands, distance, repeats_out = out
     relations, size = len(codes), len(word)
     repeats = p = 0
@@ -58,11 +59,12 @@ def relate(
                 relation = codes.both if again else codes.sentence
             else:
                 relation = codes.repeated if again else codes.none
-            band = band_of[j - i - 1]
-            cells[p] = (band if by_band else j - i - 1) * relations + relation
+            apart = position[j] - position[i]
+            band = band_of[apart - 1]
+            cells[p] = (band if by_band else apart - 1) * relations + relation
             classes[p] = (band * relations + relation) * bins
             bands[p] = band
-            distance[p] = j - i
+            distance[p] = apart
             if kind[i] == kind[j]:
                 repeats_out[repeats, 0], repeats_out[repeats, 1] = p, kind[i]
                 repeats += 1
