@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headscope.findings.checks import Check, together
+from headscope.findings.finding import MARKS, Finding, Findings
 from headscope.findings.specialists import LEAST, SPECIALIST
-from headscope.findings.verdicts import MARKS, Finding, Findings
 from headscope.measures.quantities import named
 
 if TYPE_CHECKING:
