@@ -326,7 +326,10 @@ def supplied_by_one_block(sums: Any, comparison: str, places: list[int], reading
     values = sums.stored["matched"] if reading is None else sums.stored["top_matched"][:, sums.readings.index(reading)]
     texts = [float(each) for each in sums.stored["texts"]]
     for side in (0, 1):
-        each = [sum(float(values[s][k][h][which][side]) for k in places for h in range(sums.heads)) for s in range(len(texts))]
+        each = [
+            sum(float(values[s][k][h][which][side]) for k in places for h in range(sums.heads))
+            for s in range(len(texts))
+        ]
         for own, number in zip(each, texts, strict=True):
             if own > 0.1 * sum(each) and own / sum(each) > 4 * number / sum(texts):
                 return True

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headscope.measures.bands import bands_of_distances, by_band
+from headscope.measures.bands import by_band
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.comparisons import COMPARED, CONTRASTS
 from headscope.measures.relations import RELATIONS, STOP_PAIR
@@ -38,7 +38,6 @@ def block_sums(
     number = rng.integers(1, 2 * texts, size=blocks).astype(float)  # windows of each block
     base = rng.poisson(scale, size=(blocks, length - 1, R)) * number[:, None, None].astype(int)
     base[..., list(without)] = 0
-    bands = bands_of_distances(length)
     taste = rng.normal(size=(layers, heads, R)) * 0.5  # heads have their ways
     levels = np.zeros((blocks, layers, heads, 21, length - 1, R), dtype=np.int64)
     for k in range(layers):
@@ -70,7 +69,9 @@ def block_sums(
     first_high = round(tau * 20) + 1
     heads_shape, read_shape = (blocks, layers, heads), (blocks, len(readings), layers, heads)
     per_text = number[:, None, None]
-    flat = np.minimum(rng.poisson(0.2, size=heads_shape), per_text - 1) if not nothing_high else per_text + 0 * taste[..., 0]
+    flat = np.minimum(rng.poisson(0.2, size=heads_shape), per_text - 1)
+    if nothing_high:
+        flat = np.broadcast_to(per_text, heads_shape)
 
     def unique(*lead: int) -> np.ndarray:
         """Windows by the number of different focal tokens."""
@@ -82,8 +83,6 @@ def block_sums(
         return counts
 
     weight = rng.random((*heads_shape, len(CONTRASTS))) * 50 * number[:, None, None, None]
-    if STOP_PAIR in without:
-        pass
     if cross:
         weight[..., -1] = 0
     wins = np.stack([weight * rng.beta(6, 4, size=weight.shape) for _ in readings], 1)
@@ -118,7 +117,6 @@ def block_sums(
             "attention_correlation": correlations * number[:, None, None, None, None],
             "mask_pairs": regions, "mask_sum": regions * rng.random(regions.shape),
         }  # fmt: skip
-    assert len(bands) == length - 1
     return BlockSums(
         layers=tuple(range(layers)),
         depth=depth or layers,

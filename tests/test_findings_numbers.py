@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -110,7 +109,9 @@ def test_intervals(name: str, by: str, reading: str | None) -> None:
         np.testing.assert_allclose([value, *ends], expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize(("name", "reading"), [("repetition_preference", None), ("distance", None), ("distance", "cosine")])
+@pytest.mark.parametrize(
+    ("name", "reading"), [("repetition_preference", None), ("distance", None), ("distance", "cosine")]
+)
 def test_specialisation(name: str, reading: str | None) -> None:
     sums = synthetic.block_sums(blocks=8, layers=2, heads=3, length=9, seed=2)
     found = numbers_of(sums, draws=4).measure(Number(name, "spread of heads", reading))

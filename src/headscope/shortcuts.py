@@ -163,7 +163,7 @@ class ResultShortcuts:
         draws: int = 1000,
         seed: int = 0,
     ) -> xr.Dataset:
-        """The share of high pairs in each band of distance, with intervals, and that of all pairs beside it (`base`)."""
+        """The share of high pairs in each band of distance, with intervals, and beside it that of all (`base`)."""
         from headscope.findings.estimates import distances
 
         return distances(_numbers(self, tau, None, draws, seed), by, reading)

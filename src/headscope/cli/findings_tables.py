@@ -9,8 +9,8 @@ from rich.text import Text
 
 from headscope.cli import show
 from headscope.figures.colours import STATE_INKS, VERDICT_INKS, WAYS
+from headscope.findings.finding import MARKS
 from headscope.findings.showing import KINDS, LEGEND, run_cells, run_names, shown, standing_out, state_of
-from headscope.findings.verdicts import MARKS
 from headscope.measures.quantities import named
 from headscope.windows.text import in_a_line
 

@@ -11,8 +11,8 @@ from headscope.figures.colours import BASE, CONTROL, SHORT_OF_BOUND, STATE_INKS,
 from headscope.figures.parts import run_caption
 from headscope.figures.style import Picture, by_logarithms, caption, picture, spread_widely
 from headscope.findings.checks import Check
+from headscope.findings.finding import Finding, Findings
 from headscope.findings.showing import KINDS, LEGEND, mark_of, shown, state_of
-from headscope.findings.verdicts import Finding, Findings
 
 if TYPE_CHECKING:
     from headscope.result.result import Result

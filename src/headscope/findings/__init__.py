@@ -3,8 +3,9 @@
 from headscope.findings.checks import CANNOT_TELL, FAILS, NOT_RUN, PASSES, Check, RunNumber
 from headscope.findings.claims import CLAIMS, Claim
 from headscope.findings.estimates import quantity
+from headscope.findings.finding import MARKS, VERDICTS, Finding, Findings
 from headscope.findings.numbers import Number, Numbers
-from headscope.findings.verdicts import MARKS, VERDICTS, Finding, Findings, findings
+from headscope.findings.verdicts import findings
 from headscope.measures.quantities import QUANTITIES
 
 __all__ = [

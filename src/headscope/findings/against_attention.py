@@ -1,4 +1,4 @@
-"""S against attention: how well each tells pairs of one sentence, and repetitions, from unrelated pairs, layer by layer."""
+"""S against attention: how well each tells pairs of one sentence, and repetitions, from unrelated pairs, by layer."""
 
 from __future__ import annotations
 

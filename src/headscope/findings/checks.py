@@ -18,11 +18,12 @@ from headscope.measures.quantities import named
 PASSES, FAILS, CANNOT_TELL, NOT_RUN = "passes", "fails", "cannot tell", "not run"
 UNIFORM = 0.8  # of all pairs are high: the matrix has one colour
 
-# How a control run is made, for whoever lacks one.
+# How a control is made, for whoever lacks one.
+ANALYZE = "headscope analyze …"
 COMMANDS = {
-    PERMUTED: "headscope analyze … --control permuted:0",
-    ROTATED: "headscope analyze … --control rotated",
-    UNTRAINED: "headscope analyze … --control untrained:0",
+    PERMUTED: f"{ANALYZE} --control permuted:0",
+    ROTATED: f"{ANALYZE} --control rotated",
+    UNTRAINED: f"{ANALYZE} --control untrained:0",
 }
 
 
@@ -119,7 +120,11 @@ class ControlRun:
 def check(test: Test, numbers: Numbers, runs: Sequence[ControlRun] = ()) -> Check:
     """Measure a statistic or a control and hold it against its bound."""
     if not test.run:
-        return _check(test, numbers.measure(test.number), numbers.resample)
+        measured = numbers.measure(test.number)
+        if measured.missing and test.number.reading not in (None, *numbers.sums.readings):
+            how = [f"--reading {each}" for each in (*numbers.sums.readings, test.number.reading)]
+            measured = replace(measured, why=f"{measured.why} ({' '.join([ANALYZE, *how])})")
+        return _check(test, measured, numbers.resample)
     asked = [run for run in runs if run.kind == test.run]
     if not asked:
         nothing = Measured(why=f"no {test.run} run was given ({COMMANDS[test.run]})", missing=True)

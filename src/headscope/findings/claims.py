@@ -16,8 +16,8 @@ PERMUTED, ROTATED, UNTRAINED = "permuted", "rotated", "untrained"
 class Test:
     """A number and the bound that it must lie beyond (or short of): a claim's statistic, or one of its controls.
 
-    With a `run`, it is asked of control runs of that kind: "alone" of each run itself, "more" how far the trained model's
-    number lies above each run's.
+    With a `run`, it is asked of control runs of that kind: "alone" of each run itself, "more" how far the trained
+    model's number lies above each run's.
     """
 
     name: str  # for programs: "statistic", "dot", "cosine", "weighted", …

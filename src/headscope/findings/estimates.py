@@ -45,7 +45,9 @@ def quantity(numbers: Numbers, name: str, by: str = "layer", reading: str | None
     if by != "head":
         arrays |= {"pooled": numbers.pooled(which, by, reading)}
         arrays |= _beside(which, numbers.heads(which, reading).value, sums, by)
-    attrs = _attributes(numbers, which.label, reading) | {"over_windows": int(bool(which.matched) and view.over_windows)}
+    attrs = _attributes(numbers, which.label, reading) | {
+        "over_windows": int(bool(which.matched) and view.over_windows)
+    }
     return xr.Dataset({key: (tuple(coords), values) for key, values in arrays.items()}, coords, attrs)
 
 

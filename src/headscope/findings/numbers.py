@@ -1,7 +1,7 @@
 """Numbers of one result with their intervals: of heads, layers, thirds, the model, and differences of thirds.
 
-Each quantity's heads are drawn once and kept, so that a third, its layers and the difference of two thirds come from the
-same draws.
+Each quantity's heads are drawn once and kept, so that a third, its layers and the difference of two thirds come from
+the same draws.
 """
 
 from __future__ import annotations
@@ -134,6 +134,8 @@ class Numbers:
             return Measured(why=lacking, missing=True)
         if quantity.read != "attention" and not self.sums.windows.sum():
             return Measured(why="no window has two tokens to compare")
+        if quantity.of_layers and self.sums.heads < 2:
+            return Measured(why="there is one head")
         thirds = [number.where] if number.where in THIRDS else list(number.where) if _is_pair(number.where) else []
         for third in thirds:
             if not self.sums.third(str(third)):
@@ -171,7 +173,10 @@ class Numbers:
         known = fullest[np.isfinite(fullest)]
         quartiles = [float(heads_first.quantile(known, share, logarithmic=log)) for share in (0.25, 0.75)]
         return Measured(
-            *(float(each) for each in (found.value, found.low, found.high, found.error)),
+            float(found.value),
+            float(found.low),
+            float(found.high),
+            float(found.error),
             logarithmic=log,
             pooled=self._pooled(quantity, number, thirds),
             lower_quartile=quartiles[0] if single else math.nan,
@@ -198,7 +203,10 @@ class Numbers:
         found = self.spread(quantity, number.reading)
         heads = self.heads(quantity, number.reading).value
         return Measured(
-            *(float(each) for each in (found.value, found.low, found.high, found.error)),
+            float(found.value),
+            float(found.low),
+            float(found.high),
+            float(found.error),
             heads=int(np.isfinite(heads).sum()),
             of_heads=heads.size,
         )

@@ -138,7 +138,7 @@ def deviation(draws: Array) -> Array:
     number = known.sum(0)
     centre = np.where(known, draws, 0).sum(0) / np.maximum(number, 1)
     squares = (np.where(known, draws - np.where(number > 0, centre, 0), 0) ** 2).sum(0)
-    return np.sqrt(squares / np.maximum(number - 1, 1))
+    return np.asarray(np.sqrt(squares / np.maximum(number - 1, 1)))
 
 
 def of_weighted_sums(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,14 @@ import xarray as xr
 
 from headscope.findings.checks import check
 from headscope.findings.claims import CLAIMS, Claim, Test
+from headscope.findings.finding import plain
 from headscope.findings.numbers import MEAN_OF_LAYERS, SPREAD, Heads, Number, Numbers, heads_of
 from headscope.findings.resampling import DRAWS, Drawn, Resampling
 from headscope.findings.specialisation import variances_of_layers
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.quantities import named
+from headscope.measures.view import View
+from headscope.result import keeping
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
@@ -60,7 +64,19 @@ def sensitivity(result: Result, *, draws: int = DRAWS, seed: int = 0) -> xr.Data
     throughout. At another τ than the run's own, matched counts are pooled over windows. Claim 2 has a second row, "2
     distance". No verdict is given: it is on S as the paper reads it.
     """
-    sums, resample = result.blocks, Resampling(result.blocks.windows, draws=draws, seed=seed)
+    key = {"draws": draws, "seed": seed, "claims": hashlib.sha256(repr((CLAIMS, OTHERWISE)).encode()).hexdigest()}
+    kept = keeping.get(result, "sensitivity", key)
+    if kept is None:
+        found = of_sums(result.blocks, draws=draws, seed=seed)
+        keeping.put(result, "sensitivity", key, plain(found.to_dict()))
+        return found
+    found = xr.Dataset.from_dict(kept)
+    return found.assign({name: found[name].astype(float) for name in ("value", "low", "high")})
+
+
+def of_sums(sums: BlockSums, *, draws: int = DRAWS, seed: int = 0) -> xr.Dataset:
+    """The same from sums of blocks."""
+    resample = Resampling(sums.windows, draws=draws, seed=seed)
     at_tau = {tau: Numbers(sums, resample, tau) for tau in SWEPT}
     at_theta = {theta: Numbers(sums, resample, theta=theta) for theta in SWEPT}
     _fill(at_tau, sums, resample)
@@ -102,24 +118,22 @@ def _fill(at_tau: dict[float, Numbers], sums: BlockSums, resample: Resampling) -
     """Work out the matched ratios at every τ a layer at a time: so the pairs of a layer are read once."""
     fewer = Resampling(sums.windows, draws=0)
     fewer.weights = resample.weights[:SPREAD_DRAWS]
-    tests = [test for claim in CLAIMS for test in claim.statistics if named(test.number.quantity).matched]
-    medians, spreads = (
-        [named(test.number.quantity) for test in tests if (test.number.where == SPREAD) == spread]
-        for spread in (False, True)
-    )
+    tests = [test for claim in CLAIMS for test in claim.statistics]
+    quantities = {test.number.quantity: named(test.number.quantity) for test in tests}
+    matched = [each for each in quantities.values() if each.matched]
+    spread = [quantities[test.number.quantity] for test in tests if test.number.where == SPREAD]
     taus = [tau for tau, numbers in at_tau.items() if numbers.view().over_windows]
     parts: dict[tuple[float, str], list[Heads]] = {}
     variances: dict[tuple[float, str], list[Drawn]] = {}
     for k in range(len(sums.layers)):
         one = sums.layer(k)
         for tau in taus:
-            view = Numbers(one, resample, tau).view()
-            for each in (*medians, *spreads):
+            view = View(one, tau)
+            for each in matched:
                 parts.setdefault((tau, each.name), []).append(heads_of(each, view, resample))
-            for each in spreads:
+            for each in spread:
                 variances.setdefault((tau, each.name), []).append(variances_of_layers(each, view, fewer))
-    for tau in taus:
-        for each in (*medians, *spreads):
-            at_tau[tau].keep(each, parts[tau, each.name])
-        for each in spreads:
-            at_tau[tau].keep_spread(each, variances[tau, each.name])
+    for (tau, name), heads in parts.items():
+        at_tau[tau].keep(quantities[name], heads)
+    for (tau, name), layers in variances.items():
+        at_tau[tau].keep_spread(quantities[name], layers)

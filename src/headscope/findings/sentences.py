@@ -1,4 +1,4 @@
-"""One plain sentence or two for each finding: what was measured, and what to make of it, in words that need no table."""
+"""One plain sentence or two for each finding: what was measured and what to make of it, in words that need no table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headscope.measures.block_sums import BlockSums
 from headscope.measures.quantities import named
 
 if TYPE_CHECKING:
-    from headscope.findings.verdicts import Finding
+    from headscope.findings.finding import Finding
 
 
 RUNS = {PERMUTED: "with permuted weights", UNTRAINED: "untrained", ROTATED: "with rotated sentences"}
@@ -46,8 +46,8 @@ def _specialise(finding: Finding, numbers: Numbers) -> str:
     repetition, distance = finding.statistics
     return (
         f"Beyond what chance gives, heads of a layer differ by σ = {repetition.value:.3f}, a factor of "
-        f"{math.exp(repetition.value):.2f}, in how much they prefer repetitions, and by σ = {distance.value:.3f} of the "
-        "mean distance in how far they reach."
+        f"{math.exp(repetition.value):.2f}, in how much they prefer repetitions, and by σ = {distance.value:.3f} of "
+        "the mean distance in how far they reach."
     )
 
 

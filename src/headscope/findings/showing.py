@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.findings.checks import Check, together
 from headscope.findings.claims import PERMUTED
+from headscope.findings.finding import MARKS, Finding, Findings
 from headscope.findings.specialists import LEAST, SPECIALIST
-from headscope.findings.verdicts import MARKS, Finding, Findings
 from headscope.measures.quantities import named
 
 if TYPE_CHECKING:

@@ -20,6 +20,13 @@ from headscope.result.rows import FOCAL, FOCAL_NULL, row_paths
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
+OF_FINAL_LAYERS = {
+    "1a": "stop_focus",
+    "1b": "end_focus",
+    "4": "sentence_preference",
+    "8": "separator_similarity",
+}  # by claim, the column whose median over the final layers' heads is the text's own statistic
+
 
 class Rows:
     """The rows of one stack as tables: a text's number, a layer's place and a head's number to a value."""
@@ -89,7 +96,7 @@ def _statistics(rows: Rows) -> dict[str, Array]:
     thirds = {name: bool(rows.sums.third(name)) for name in ("early", "middle", "final")}
     found: dict[str, Array] = {}
     if thirds["final"]:
-        for key, column in (("1a", "stop_focus"), ("1b", "end_focus"), ("4", "sentence_preference"), ("8", "separator_similarity")):  # fmt: skip
+        for key, column in OF_FINAL_LAYERS.items():
             found[key] = rows.of_third(column, "final", logarithmic=True)
     if thirds["early"] and thirds["middle"]:
         early, middle = (rows.of_third("distance", third) for third in ("early", "middle"))

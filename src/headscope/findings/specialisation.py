@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headscope.findings.resampling import AT_ONCE, Drawn, Estimate, Resampling
 from headscope.measures import derived, heads_first
@@ -22,6 +23,7 @@ from headscope.measures.quantity import Quantity
 from headscope.measures.view import View
 
 Numbers = Callable[..., Array]
+Bools = NDArray[np.bool_]
 
 
 def specialisation(layers: Drawn, resample: Resampling) -> Estimate:
@@ -37,7 +39,8 @@ def variances_of_layers(quantity: Quantity, view: View, resample: Resampling) ->
     number, left_out = numbers_of(quantity)
     value = variances(number, left_out, sums, np.ones((1, resample.blocks)))[0]
     step = max(1, AT_ONCE // max(sum(each[0].size for each in sums), 1))
-    draws = [variances(number, left_out, sums, resample.weights[k : k + step]) for k in range(0, len(resample.weights), step)]
+    parts = [resample.weights[k : k + step] for k in range(0, len(resample.weights), step)]
+    draws = [variances(number, left_out, sums, weights) for weights in parts]
     return Drawn(value, np.concatenate(draws) if draws else np.zeros((0, len(value))))
 
 
@@ -73,15 +76,16 @@ def variances(number: Numbers, left_out: Numbers, sums: list[Array], weights: Ar
 
 
 def _noise(
-    left_out: Numbers, x: Array, kept: Array, drawn: list[Array], sums: list[Array], weights: Array
-) -> tuple[Array, Array]:
+    left_out: Numbers, x: Array, kept: Bools, drawn: list[Array], sums: list[Array], weights: Array
+) -> tuple[Array, Bools]:
     """The jackknife variance of each d_h, (draws, L, H), 0 for heads that are not kept; and which could be had.
 
     A block that was drawn three times is left out once, three times over.
     """
     blocks = weights.shape[1]
     d = _centred(x, kept)
-    first, second, known = np.zeros_like(d), np.zeros_like(d), kept.copy()
+    first, second = np.zeros_like(d), np.zeros_like(d)
+    known = kept.copy()
     for s in range(blocks):
         rows = np.flatnonzero(weights[:, s])
         if not rows.size:
@@ -96,7 +100,7 @@ def _noise(
     return (blocks - 1) / blocks * (second - first**2 / blocks), known
 
 
-def _centred(x: Array, kept: Array) -> Array:
+def _centred(x: Array, kept: Bools) -> Array:
     """x less its mean over the heads that are kept; 0 for the others."""
     if kept.all():
         return np.asarray(x - x.mean(-1, keepdims=True))

@@ -72,9 +72,9 @@ def of_sums(sums: BlockSums, tau: float | None, controls: Mapping[str, Sequence[
         }
         frame = pd.DataFrame({"score": score.name} | {name: values.reshape(-1) for name, values in columns.items()})
         for kind, runs in controls.items():
-            farthest = [np.abs(_out(score, score.of_heads(View(run, tau)))) for run in runs if not score.lacking(View(run))]
-            known = [float(each[np.isfinite(each)].max(initial=0)) for each in farthest]
-            frame[kind] = max(known, default=np.nan)
+            views = [View(run, tau) for run in runs]
+            outs = [np.abs(_out(score, score.of_heads(view))) for view in views if not score.lacking(view)]
+            frame[kind] = max((float(each[np.isfinite(each)].max(initial=0)) for each in outs), default=np.nan)
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 

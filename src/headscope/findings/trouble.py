@@ -91,10 +91,10 @@ def _heads(view: View) -> list[str]:
     windows = max(float(sums.windows.sum()), 1)
     flat = sums.stored["flat"].sum(0) / windows  # (L, H)
     if (flat > RARE).any():
-        place = np.unravel_index(int(flat.argmax()), flat.shape)
+        layer, head = divmod(int(flat.argmax()), sums.heads)
         warnings.append(
             f"{int((flat > RARE).sum())} heads have flat matrices, without a positive similarity, in more than "
-            f"{RARE:.0%} of the windows (layer {sums.layers[int(place[0])]}, head {place[1]} in {flat[place]:.0%}): they "
+            f"{RARE:.0%} of the windows (layer {sums.layers[layer]}, head {head} in {flat[layer, head]:.0%}): they "
             "count as having no similar pairs"
         )
     few = sums.stored["focal_few"][..., round(view.at * 20) - 1].sum(0) / windows  # (L, H)
@@ -121,4 +121,3 @@ def _alike(view: View) -> list[str]:
         if not numbers.spread(named(test.number.quantity)).value < ALIKE * test.bound:
             return []
     return ["the heads of a layer are all alike: they differ no more than chance makes them"]
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,7 +42,7 @@ def bands_of_distances(length: int) -> NDArray[np.int64]:
     return np.searchsorted(band_ends(length), np.arange(1, max(length, 2)))
 
 
-def by_band(counts: NDArray[np.int64], axis: int = -2) -> NDArray[np.int64]:
+def by_band(counts: NDArray[Any], axis: int = -2) -> NDArray[Any]:
     """Counts by distance added up to counts by band, along an axis.
 
     >>> by_band(np.ones((8, 1), dtype=np.int64))[:, 0].tolist()

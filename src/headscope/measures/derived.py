@@ -124,7 +124,8 @@ def auc_beyond_maps(wins: Array, weight: Array, wins_of_maps: Array) -> Array:
     0.25
     """
     by_map = ratio(wins_of_maps, weight[..., None]).max(-1)
-    return ratio(wins, weight) - by_map
+    difference: Array = ratio(wins, weight) - by_map
+    return difference
 
 
 def larger_mean(totals: Array, number: Array) -> Array:

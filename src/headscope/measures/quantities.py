@@ -15,7 +15,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -97,17 +97,22 @@ def _separation(contrast: str, pairs: str, shown: frozenset[str]) -> tuple[Quant
     return by_any, beyond
 
 
-def _focal(name: str, label: str, meaning: str, formula: object, **more: object) -> Quantity:
+def _focal(
+    name: str, label: str, meaning: str, formula: Callable[[Array, Array], Array], shown: frozenset[str], short: str,
+    none: float = math.nan, bound: float = math.nan,
+) -> Quantity:  # fmt: skip
     return Quantity(
-        name, label, meaning, lambda view: view.focal(), formula, "pairs", of_layers=True,
-        needs=("focal_unique", "focal_null"), top_needs=("top_unique", "top_null"), lack="no window has pairs", **more,
-    )  # type: ignore[arg-type]  # fmt: skip
+        name, label, meaning, lambda view: view.focal(), formula, "pairs", none, bound, of_layers=True,
+        needs=("focal_unique", "focal_null"), top_needs=("top_unique", "top_null"), lack="no window has pairs",
+        shown=shown, short=short,
+    )  # fmt: skip
 
 
 def _excess(unique: Array, null: Array) -> Array:
     """Different focal tokens less those of the null, over the number of heads."""
     heads = max(unique.shape[-1] - 1, 1)
-    return (derived.mean_of_counts(unique) - derived.mean_of_counts(null)) / heads
+    difference: Array = (derived.mean_of_counts(unique) - derived.mean_of_counts(null)) / heads
+    return difference
 
 
 _ALL = (
@@ -161,17 +166,17 @@ _ALL = (
     ),
     _focal(
         "focal_unique", "different focal tokens", "number of different focal tokens among the heads of a layer",
-        lambda unique, null: derived.mean_of_counts(unique), shown=SUMMARY, short="focal tokens",
+        lambda unique, null: derived.mean_of_counts(unique), SUMMARY, "focal tokens",
     ),
     _focal(
         "focal_null", "different focal tokens by chance",
         "the same number where tokens that occur equally often have exchanged their places",
-        lambda unique, null: derived.mean_of_counts(null), shown=SUMMARY, short="by chance",
+        lambda unique, null: derived.mean_of_counts(null), SUMMARY, "by chance",
     ),
     _focal(
         "focal_excess", "different focal tokens beyond chance",
-        "number of different focal tokens less that by chance, over the number of heads", _excess, none=0.0,
-        bound=0.02, shown=LAYERS,
+        "number of different focal tokens less that by chance, over the number of heads", _excess, LAYERS,
+        "focal excess", 0.0, 0.02,
     ),
     Quantity(
         "focal_mixed", "different focal tokens of mixed heads",

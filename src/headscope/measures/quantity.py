@@ -102,7 +102,7 @@ class Quantity:
             ways = ", ".join(str(each) for each in self.ways(view.sums) if each is not None)
             raise HeadscopeError(
                 f"there is no {self.name} here: {problem}",
-                f"use one of {ways}, or analyse again with --readings" if ways else "ask for another quantity or stack",
+                f"use one of {ways}, or analyse again with --reading" if ways else "ask for another quantity or stack",
             )
 
     # ------------------------------------------------------------------ its numbers over all blocks

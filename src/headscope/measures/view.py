@@ -109,8 +109,8 @@ class View:
     def number(self) -> Array:
         """The number of high pairs, or of top pairs."""
         if self.reading is not None:
-            return self.pairs().sum((-2, -1))
-        return self.sums.by_level[..., first_high_bin(self.at) :, :].sum((-2, -1))
+            return np.asarray(self.pairs().sum((-2, -1)))
+        return np.asarray(self.sums.by_level[..., first_high_bin(self.at) :, :].sum((-2, -1)))
 
     def matched(self, comparison: str) -> Sums:
         """Matched counts a and b; where they were not kept, k1, n1, k0, n0 by stratum (the last dimension)."""

@@ -127,6 +127,9 @@ export function textAtlas({ source, store, theme, onscores }) {
     const whole = `${next.id} ${reading}`;
     if (filled === whole) return;
     filled = "";
+    layers.clear(); // what is known is of another reading
+    atlas?.wait();
+    onscores();
     const near = store.get().layer;
     const order = [...next.layers].sort((a, b) => Math.abs(a - near) - Math.abs(b - near));
     const one = async () => {

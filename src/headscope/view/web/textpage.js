@@ -204,8 +204,11 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       const layer = next.layers.includes(pin.layer) ? pin.layer : next.layers[0];
       const head = Math.min(pin.head, next.heads - 1);
       const reading = readingOf(next, pin.reading);
+      pinnedScores = (step) => scoreList(next, undefined, head, step); // not known yet
+      showScores();
       await pinned.show(next, layer, head, reading);
       const tensors = await source.get(`texts/${next.id}/${reading}/layers/${layer}`);
+      if (store.get().pin !== pin) return;
       pinnedScores = (step) => scoreList(next, tensors, head, step);
       showScores();
     } catch (error) {
