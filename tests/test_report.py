@@ -113,6 +113,10 @@ def test_the_report_works_without_javascript_and_prints(page: Path, tmp_path: Pa
         assert tab.locator("h1").inner_text() == "Does the paper hold for headscope/bert12?"
         assert tab.locator("section").count() >= 6
         tab.pdf(path=tmp_path / "report.pdf", format="A4")
+        paper = browser.new_context(viewport={"width": 718, "height": 1000}).new_page()  # A4 less its margins
+        paper.emulate_media(media="print")
+        paper.goto(page.as_uri())
+        assert paper.evaluate("document.documentElement.scrollWidth") <= 718
     assert (tmp_path / "report.pdf").stat().st_size > 100_000
 
 
@@ -122,7 +126,8 @@ def test_the_report_says_everything(page: Path, result: headscope.Result, contro
     for finding in result.findings(controls=opened):
         row = html[html.index(f'<th scope="row">{finding.key} ') :].partition("</tr>")[0]
         own = shown(finding.statistics[0], finding.digits)
-        assert f">{own.number}</td>" in row
+        value, _, interval = own.number.partition(" ")
+        assert f">{value} <small>{interval}</small></td>" in row
         assert f">{own.heads}</td>" in row
         assert f">{own.pooled}</td>" in row
         assert f"{finding.verdict}</td>" in row

@@ -92,9 +92,9 @@ _ALL = (
         "distances-of-heads",
         "Long-range and short-range heads",
         "Fig. 7",
-        "Bars show how far apart the tokens are that a head finds similar; the dashed line shows how far apart any two "
-        "tokens of the texts are. Only the difference between the two says something about the head: by itself, every "
-        "histogram of distances falls, because a text has fewer far pairs than near ones.",
+        "Bars show how far apart the tokens are that a head finds similar; the dashed line shows how far apart any "
+        "two tokens of the texts are. Only the difference between the two says something about the head: far bands "
+        "hold more pairs because they are wider, and the last one fewer because texts end.",
         _later("distances", "distances_of_heads"),
     ),
     Entry(

@@ -54,7 +54,7 @@ def trajectory(result: Result, tau: float | None = None, controls: Sequence[Resu
         _panel(axes, each, table, [(kind, _of_run(each, run, at)) for kind, run in runs])
         layer_axis(axes, sums.layers)
         plain_axes(axes)
-        axes.set_title(wrapped(each.label, 40), fontsize=9)
+        axes.set_title(wrapped(each.label, 44), fontsize=9)
         if place + COLUMNS >= len(quantities):
             axes.set_xlabel("layer")
     handles = [*way_handles(ways), *control_handles(runs)]

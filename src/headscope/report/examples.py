@@ -49,8 +49,10 @@ def roles(result: Result, tau: float | None = None) -> list[Role]:
     table = result.specialists(tau=tau)
     roles_shown = []
     for role, score, shown_by in ROLES:
-        own = table[(table["score"] == score) & (table["what"] == SPECIALIST) & (table["out"] > 0)]
-        for _, best in own.sort_values("out", ascending=False).iterrows():
+        own = table[(table["score"] == score) & (table["what"] == SPECIALIST)]
+        lead = own[["out", "out_of_model"]].min(axis=1)  # beyond its layer, and beyond the model
+        for place in lead[lead > 0].sort_values(ascending=False).index:
+            best = own.loc[place]
             layer, head = int(best["layer"]), int(best["head"])
             shown = result.examples(layer, head, shown_by, TEXTS)
             if len(shown):
