@@ -26,7 +26,7 @@ from headscope.findings.estimates import quantity
 from headscope.findings.numbers import Numbers, heads_of
 from headscope.findings.resampling import Resampling
 from headscope.findings.sensitivity import SWEPT
-from headscope.findings.verdicts import plain
+from headscope.findings.finding import plain
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.columns import SCORES
 from headscope.measures.quantities import named, shown_in
