@@ -96,7 +96,7 @@ def test_every_column_equals_the_naive_one(kind: str, tiny: Callable[[str], head
     heads, texts = (pd.read_parquet(tmp_path / "run" / name) for name in ("heads.parquet", "texts.parquet"))
     assert {*COLUMNS, *IDS, "focal_token", "text", "stack", "layer", "head"} == set(heads.columns)
     words = {i: model.tokenizer.convert_ids_to_tokens(i) for i in range(len(model.tokenizer))} | {-1: None}
-    assert heads["focal_token"].tolist() == [words[i] for i in heads["focal"]]
+    assert [None if pd.isna(t) else t for t in heads["focal_token"]] == [words[i] for i in heads["focal"]]
     causal, checked = model.stack().causal, dict.fromkeys([*COLUMNS, *IDS], 0)
     for text in texts.itertuples():
         window = naive_corpus.Window(model, TEXTS[int(text.id)], LENGTH, causal)
