@@ -22,7 +22,7 @@ import headscope
 from headscope.choices import described
 from headscope.cli import main
 from headscope.cli.parser import build_parser
-from headscope.findings import Finding, Findings
+from headscope.findings import Check, Finding, Findings
 from headscope.inspection import FocalToken, Inspection
 from headscope.measures.quantities import QUANTITIES
 from headscope.measures.variables import VARIABLES
@@ -49,6 +49,7 @@ SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
             ("headscope.reproduce", headscope.reproduce),
             ("headscope.findings.Findings", Findings),
             ("headscope.findings.Finding", Finding),
+            ("headscope.findings.Check", Check),
             ("headscope.report.write_report", write_report),
         ],
     ),
@@ -91,7 +92,9 @@ def choices_table() -> str:
 def variables_table() -> str:
     rows = [[f"`{v.name}`", ", ".join(v.dims) or "–", v.kind, v.kept, v.meaning] for v in VARIABLES.values()]
     intro = (
-        "What a result holds (`result.dataset`; `result.shards` has those that are kept for each block). "
+        "What a result holds: `result.dataset` in all, `result.by_block` for each block of texts, and "
+        "`result.by_group` for each group what takes too much room for that (and `pairs` by distance, of which blocks "
+        "have bands). "
         "`headscope.measures.variables.declare` adds one of your own."
     )
     return table("Variables", intro, ["name", "dimensions", "kind", "kept for each", "what it is"], rows)

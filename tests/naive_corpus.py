@@ -31,8 +31,9 @@ class Window:
     """What the model reads of one text, token by token."""
 
     def __init__(
-        self, model: Any, text: str, length: int, causal: bool, special: bool = False, by_word: bool = False
-    ) -> None:
+        self, model: Any, text: str, length: int, causal: bool, special: bool = False, by_word: bool = False,
+        first: int = 0,
+    ) -> None:  # fmt: skip
         tokenizer = model.tokenizer
         encoded = tokenizer(text)[0]
         where = encoded.sequence_ids
@@ -42,8 +43,9 @@ class Window:
         inner = tokenizer(text, add_special_tokens=False)[0]
         sentences = sentence_spans(text)
         spans = inner.offsets
-        category = naive.categories(text, spans, sentences)[:room]
-        spans, own = spans[:room], inner.ids[:room]
+        self.total, self.room = len(spans), room  # of the text, and in a window: this one begins at token `first`
+        category = naive.categories(text, spans, sentences)[first : first + room]
+        spans, own = spans[first : first + room], inner.ids[first : first + room]
         self.sentences = len(sentences)
         self.ids = encoded.ids[:before] + own + encoded.ids[len(where) - after :]
         self.category = ["start"] * before + category + ["end"] * after

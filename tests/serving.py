@@ -243,7 +243,7 @@ def load(process: Process, work: list[Errand], *, clients: int, seconds: float) 
                     found.texts.add(errand.text)
                     if found.full is None and len(found.texts) > MOST_TEXTS:
                         found.full = time.monotonic() - began
-                path = f"/api/texts/{answer.json()['id']}/heads/{errand.layer}/{errand.head}"
+                path = f"/api/texts/{answer.json()['id']}/dot/heads/{errand.layer}/{errand.head}"
                 answer = asked(client, "GET", path)
                 if answer.status_code == 200 and answer.content != errand.expected:
                     with found.lock:

@@ -109,7 +109,7 @@ def test_a_declared_variable_is_in_the_file(toy_result: headscope.Result, embedd
     data = toy_result.dataset
     assert data.norm_spread.dims == ("layer", "head")
     assert data.norm_spread.attrs["description"] == "sum of how uneven |O_i|² are"
-    assert toy_result.shards.norm_spread.dims == ("shard", "layer", "head")
+    assert toy_result.by_block.norm_spread.dims == ("block", "layer", "head")
     naive = np.zeros((3, 12))
     for passage in headscope.passages()[:16]:
         outputs = embedded.inspect(passage["text"], window=24).outputs.values[[0, 5, 11]].astype(float)

@@ -243,7 +243,7 @@ def test_a_client_that_never_reads_is_cut_off_and_blocks_nobody(
     if kind == "a file":
         with served.client() as client:
             name = client.post("/api/texts", json={"text": TEXT}).json()["id"]
-        place, path = served, f"/api/texts/{name}/inspection.nc"
+        place, path = served, f"/api/texts/{name}/dot/inspection.nc"
     times = 20 if kind == "many answers" else 1
     close = ["Connection: close"] if kind.endswith("goodbye") else []
     with place.client() as client, place.connect(buffer=4096) as deaf:
@@ -264,7 +264,7 @@ def far(tiny: Tiny) -> Iterator[tuple[Place, str]]:
     model = tiny("long")
     with serving(Desk(lambda: model)) as place, place.client() as client:
         name = client.post("/api/texts", json={"text": LONG, "window": 1600}).json()["id"]
-        yield place, f"/api/texts/{name}/heads/0/0"
+        yield place, f"/api/texts/{name}/dot/heads/0/0"
 
 
 def held_by_server(connection: socket.socket) -> bool:
@@ -293,7 +293,7 @@ def test_a_client_that_goes_away_in_the_middle_of_a_download(
     with place.client() as client:
         name = client.post("/api/texts", json={"text": TEXT}).json()["id"]
     made = place.connect(buffer=4096)
-    made.sendall(place.head(f"/api/texts/{name}/inspection.nc"))
+    made.sendall(place.head(f"/api/texts/{name}/dot/inspection.nc"))
     assert made.recv(100)
     made.close()
     until = time.monotonic() + 10
@@ -370,11 +370,11 @@ def test_every_answer_carries_the_headers_that_keep_other_pages_out(with_run: Pl
     with place.client() as client:
         name = client.post("/api/texts", json={"text": SHORT}).json()["id"]
     answers = {
-        200: ["/", "/headscope.js", "/api/about", "/api/openapi.json", "/api/run", "/api/run/atlas/3",
-              "/api/run/result.nc", f"/api/texts/{name}", f"/api/texts/{name}/heads/0/0",
-              f"/api/texts/{name}/inspection.nc"],
+        200: ["/", "/headscope.js", "/api/about", "/api/openapi.json", "/api/run", "/api/run/scores/distance/cosine",
+              "/api/run/result.nc", f"/api/texts/{name}", f"/api/texts/{name}/dot/heads/0/0",
+              f"/api/texts/{name}/dot/inspection.nc"],
         404: ["/nothing", f"/api/texts/t{'0' * 20}"],
-        422: ["/api/texts/wrong", f"/api/texts/{name}/heads/99/0", "/api/run/atlas/0"],
+        422: ["/api/texts/wrong", f"/api/texts/{name}/dot/heads/99/0", "/api/run/scores/distance/0"],
     }  # fmt: skip
     for status, paths in answers.items():
         for path in paths:
@@ -437,9 +437,9 @@ def test_downloads_leave_nothing_behind(place: Place, monkeypatch: pytest.Monkey
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with place.client() as client:
         name = client.post("/api/texts", json={"text": SHORT}).json()["id"]
-        path = f"/api/texts/{name}/inspection.nc"
+        path = f"/api/texts/{name}/dot/inspection.nc"
         assert client.get(path).status_code == 200
         assert client.get(path, headers={"range": "bytes=nonsense"}).status_code == 200
         assert client.get(path, headers={"range": "bytes=99999999-"}).status_code == 200
-        assert client.get(f"/api/texts/t{'0' * 20}/inspection.nc").status_code == 404
+        assert client.get(f"/api/texts/t{'0' * 20}/dot/inspection.nc").status_code == 404
     assert list(tmp_path.iterdir()) == []

@@ -83,16 +83,16 @@ def test_a_text_that_was_let_go_is_missing_and_can_be_sent_again(
     monkeypatch.setattr(desk, "MOST_TEXTS", 2)
     with serving(Desk(lambda: embedded)) as place, place.client() as client:
         names = [client.post("/api/texts", json={"text": f"{SHORT} {k}."}).json()["id"] for k in range(2)]
-        first = client.get(f"/api/texts/{names[0]}/heads/3/3").content  # looked at last, so the other one goes
+        first = client.get(f"/api/texts/{names[0]}/dot/heads/3/3").content  # looked at last, so the other one goes
         client.post("/api/texts", json={"text": TEXT})
         assert client.get(f"/api/texts/{names[0]}").status_code == 200
-        for path in ("", "/pairs", "/layers/0", "/heads/0/0", "/heads/0/0/attention", "/inspection.nc"):
+        for path in ("", "/pairs", "/dot/layers/0", "/dot/heads/0/0", "/heads/0/0/attention", "/dot/inspection.nc"):
             answer = client.get(f"/api/texts/{names[1]}{path}")
             assert (answer.status_code, "send it again" in said(answer)) == (404, True)
         again = client.post("/api/texts", json={"text": f"{SHORT} 1."})
         assert (again.status_code, again.json()["id"]) == (200, names[1])
         assert client.get(f"/api/texts/{names[1]}").status_code == 200
-        assert client.get(f"/api/texts/{names[0]}/heads/3/3").content == first
+        assert client.get(f"/api/texts/{names[0]}/dot/heads/3/3").content == first
 
 
 def test_no_more_texts_are_kept_than_fit(embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_the_viewer_starts_answers_and_ends_when_told_to() -> None:
             # It ends in time whoever still holds a connection: idle, half asked, or not reading.
             half, deaf = place.connect(), place.connect(buffer=4096)
             half.sendall(place.head("/api/texts", "Content-Length: 100", method="POST"))
-            deaf.sendall(place.head(f"/api/texts/{told['texts'][0]}/inspection.nc"))
+            deaf.sendall(place.head(f"/api/texts/{told['texts'][0]}/dot/inspection.nc"))
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
@@ -204,7 +204,8 @@ def fuzzed(place: Place, examples: int, *, anew: bool = False) -> dict[str, dict
     with place.client() as client:
         known = [client.post("/api/texts", json={"text": text}).json()["id"] for text in (SHORT, "A cat.")]
     real = {"name": st.sampled_from(known), "layer": st.integers(0, 12), "head": st.integers(0, 12),
-            "score": st.sampled_from([*SCORES, "nothing"])}  # fmt: skip
+            "score": st.sampled_from([*SCORES, "mask_auc", "nothing"]),
+            "way": st.sampled_from(["dot", "cosine", "attention", "direct", "10", "20", "nothing"])}  # fmt: skip
     settings = hypothesis.settings(
         max_examples=examples, derandomize=not anew, deadline=None, database=None,
         phases=[hypothesis.Phase.generate], suppress_health_check=list(hypothesis.HealthCheck),
@@ -240,7 +241,7 @@ def fuzz(
 def test_whatever_is_asked_there_is_no_server_error(with_run: Place) -> None:
     found = fuzzed(with_run, 20)
     print(f"\n{sum(sum(counts.values()) for counts in found.values())} requests:", found)
-    assert len(found) == 13
+    assert len(found) == 15
     assert all(200 in counts for counts in found.values())
     assert with_run.answers()
 

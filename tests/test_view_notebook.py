@@ -348,13 +348,13 @@ def test_the_widget_answers_every_question_even_those_that_go_wrong(
     told, buffers = ask({"number": 1, "path": "about"}) or ({}, [])
     assert (told["number"], told["binary"], buffers) == (1, False, [])
     (name,) = told["value"]["texts"]
-    told, buffers = ask({"number": 2, "path": f"texts/{name}/heads/7/3"}) or ({}, [])
+    told, buffers = ask({"number": 2, "path": f"texts/{name}/dot/heads/7/3"}) or ({}, [])
     assert told == {"number": 2, "binary": True}
     assert len(buffers) == 1
     wrong: list[tuple[dict[str, Any], int]] = [
         ({"path": "nothing/here"}, 404),
         ({"path": f"texts/{'t' + '0' * 20}"}, 404),
-        ({"path": f"texts/{name}/heads/99/0"}, 422),
+        ({"path": f"texts/{name}/dot/heads/99/0"}, 422),
         ({"inspect": {"text": "A cat."}}, 422),
         ({"inspect": {"nonsense": 1}}, 422),
         ({"inspect": 7}, 422),

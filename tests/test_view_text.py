@@ -15,6 +15,7 @@ from PIL import Image
 
 import headscope
 import naive
+import naive_order
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
 from headscope.view.desk import Desk
@@ -57,7 +58,7 @@ def test_a_cell_of_the_matrix_and_its_two_tokens_are_linked(tab: Tab, address: s
         assert f"({row.i})" in told
         assert f"({row.j})" in told
         assert f"level {row.level:.3f}" in told
-        assert float(re.search(r"S (-?[\d.e+-]+)", told).group(1)) == pytest.approx(row.similarity, rel=1e-3)
+        assert float(re.search(r"dot (-?[\d.e+-]+)", told).group(1)) == pytest.approx(row.similarity, rel=1e-3)
     # Clicking keeps the token; Escape lets go of it.
     page.mouse.click(*cell_point(page, len(seen.window), int(pairs.i[0]), int(pairs.j[0])))
     page.mouse.move(5, 5)
@@ -125,16 +126,15 @@ def test_the_mask_follows_theta(tab: Tab, address: str, seen: Inspection, theta:
     attended = set(seen.attended(LAYER, HEAD, theta, text_only=True).index)
     assert classed(page, "attended") == attended
     assert int(page.get_attribute(".mask-count", "data-number")) == len(attended)
-    levels = {pair: float(x) for pair, x in zip(
-        naive.pairs(seen.counting.tolist()),
-        naive.levels(seen.similarity_matrix(LAYER, HEAD).astype(float), naive.pairs(seen.counting.tolist())) or [],
-        strict=True,
-    )}  # fmt: skip
-    inside = [x for (i, j), x in levels.items() if i in attended and j in attended]
-    outside = [x for (i, j), x in levels.items() if i not in attended and j not in attended]
-    contrast = float(page.get_attribute(".mask-count", "data-contrast"))
-    expected = np.mean(inside) - np.mean(outside) if inside and outside else math.nan
-    assert contrast == pytest.approx(expected, nan_ok=True)
+    places = naive.pairs(seen.counting.tolist())
+    matrix = seen.similarity_matrix(LAYER, HEAD)
+    values = [float(matrix[place]) for place in places]
+    order = naive_order.order(values, naive_order.edges(values, naive_order.window_key(seen.tokens.id.tolist())))
+    inside = [p for p, (i, j) in enumerate(places) if i in attended and j in attended]
+    outside = [p for p, (i, j) in enumerate(places) if i not in attended and j not in attended]
+    wins, weight = naive_order.contrast(order, inside, outside, [naive_order.band_of(j - i) for i, j in places])
+    auc = float(page.get_attribute(".mask-count", "data-auc"))
+    assert auc == pytest.approx(wins / weight if weight else math.nan, nan_ok=True)
 
 
 def test_the_switch_shows_attention_received_and_norms(tab: Tab, address: str, seen: Inspection) -> None:
@@ -319,7 +319,7 @@ def test_long_windows_are_sent_head_by_head(browser: Any, tiny: Any) -> None:
         assert page.locator(".token").count() == window
         assert int(page.get_attribute(".high-count", "data-high")) == len(seen.high_pairs(layer, 0, 0.5))
         asked = {url.split("/api/")[1] for url in tab.requests if "/heads/" in url}
-        assert {each.split("/", 2)[2] for each in asked} == {f"heads/{layer}/0"}
+        assert {each.split("/", 2)[2] for each in asked} == {f"dot/heads/{layer}/0"}
         page.keyboard.press("3")
         page.wait_for_function("() => performance.getEntriesByType('resource').some(e => /attention$/.test(e.name))")
         tab.settle()

@@ -90,8 +90,8 @@ class Choices:
         return {each.name: getattr(self, each.name) for each in described(of_text=True)}
 
     def as_dict(self) -> dict[str, Any]:
-        """All of them, for JSON."""
-        return asdict(self)
+        """All of them, for JSON, which has lists alone."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 class TextChoices(TypedDict, total=False):

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from headscope.findings.claims import claim
 from headscope.measures import heads_first
 from headscope.measures.derived import Array
-from headscope.result.rows import row_paths
+from headscope.result.rows import FOCAL, FOCAL_NULL, row_paths
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
-
-FOCAL, FOCAL_NULL = "focal_id", "focal_null_id"  # columns of token ids; -1: none
 
 OF_FINAL_LAYERS = {
     "1a": "stop_focus",

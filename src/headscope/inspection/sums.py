@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from headscope.choices import Choices
 from headscope.inspection.capture import Captured
-from headscope.measures.torch_accumulator import TorchAccumulator
+from headscope.measures.accumulator import Accumulator
 from headscope.measures.variables import Array, Shape, variable
 from headscope.tap import LayerHeads
 from headscope.windows import WindowBatch
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from headscope.inspection.inspection import Inspection
 
 LayerSums = dict[str, Array]  # of one layer, by variable
+SHORT = 256  # tokens; see `_accumulator`
 
 
 def sums_of_layer(choices: Choices, batch: WindowBatch, heads: LayerHeads) -> LayerSums:
@@ -32,7 +35,7 @@ def sums_of_layer(choices: Choices, batch: WindowBatch, heads: LayerHeads) -> La
         cross=heads.stack == "cross",
         readings=choices.readings[:1],
     )
-    accumulator = TorchAccumulator({heads.stack: shape}, replace(choices, readings=choices.readings[:1]))
+    accumulator = _accumulator(heads.stack, shape, replace(choices, readings=choices.readings[:1]))
     sink = accumulator.begin(batch)
     sink.layer(heads)
     sink.finish()
@@ -40,6 +43,20 @@ def sums_of_layer(choices: Choices, batch: WindowBatch, heads: LayerHeads) -> La
     accumulator.close()
     # What heads drawn from all layers would have is not known from one.
     return {name: array for name, array in sums.items() if variable(name).kept == "block" and name != "top_mixed"}
+
+
+def _accumulator(stack: str, shape: Shape, choices: Choices) -> Accumulator:
+    """Compiled loops need far less time and memory, and the better part of a minute to be compiled when first used.
+
+    So short windows do without; the numbers are the same but for rounding.
+    """
+    if shape.length <= SHORT:
+        from headscope.measures.torch_accumulator import TorchAccumulator
+
+        return TorchAccumulator({stack: shape}, choices)
+    from headscope.measures.compiled_accumulator import CompiledAccumulator
+
+    return CompiledAccumulator({stack: shape}, choices, threads=torch.get_num_threads())
 
 
 def has_sums(captured: Captured, reading: str) -> bool:

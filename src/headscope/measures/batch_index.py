@@ -21,6 +21,7 @@ from headscope.measures.own_relations import Labels, label_numbers
 from headscope.measures.relations import CODES, RELATIONS, UNRELATED
 from headscope.windows.window import PUNCTUATION, STOP, Window
 
+
 class BatchIndex(NamedTuple):
     """B windows as arrays. N tokens that count, P pairs, K distinct ids among them, T tokens, padded to the largest.
 
@@ -150,9 +151,7 @@ class _IndexedWindow:
             self.kind,
         )
         by_band = length > LONGEST_SUMMED
-        repeats = token_loops.relate(
-            tokens, self.pairs, bands, by_band, CODES, STOP, PUNCTUATION, order.ORDER_BINS
-        )
+        repeats = token_loops.relate(tokens, self.pairs, bands, by_band, CODES, STOP, PUNCTUATION, order.ORDER_BINS)
         self.repeats = self.pairs.repeats[:repeats]
         kinds = (int(bands[-1]) + 1) * len(RELATIONS)
         self.base = np.bincount(self.pairs.classes // order.ORDER_BINS, minlength=kinds)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from headscope.choices import differences
 from headscope.errors import HeadscopeError
 from headscope.measures.variables import FOCAL_TOKENS, Sums
 from headscope.result.parts import Array, ShardInfo
 from headscope.result.shards import Largest
+from headscope.result.stack_writer import WRITTEN_AT_ONCE
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
@@ -22,8 +25,16 @@ class ResultBlocks:
     """The blocks of a finished result, for merging again."""
 
     def __init__(self, result: Result) -> None:
-        self.stacks = {name: result.stack(name) for name in result.stacks}
+        self.stacks = {name: result if name == result.name else result.stack(name) for name in result.stacks}
         first = self.stacks[result.stacks[0]].by_block
+        self.variables: dict[str, dict[str, xr.Variable]] = {
+            name: {str(key): each.variable for key, each in one.by_block.drop_vars(ABOUT_BLOCKS).data_vars.items()}
+            for name, one in self.stacks.items()
+        }
+        self.small: Sums = {  # each block's part of these is not worth a reading of its own
+            stack: {name: each.values for name, each in variables.items() if prod(each.shape[1:]) < WRITTEN_AT_ONCE}
+            for stack, variables in self.variables.items()
+        }
         block, hashes = first["shard_block"].values, first["shard_hash"].values
         self.infos = [
             ShardInfo(str(group), int(texts), tuple(int(each) for each in hashes[block == place]))
@@ -32,14 +43,13 @@ class ResultBlocks:
 
     def sums(self, number: int) -> Sums:
         """One block's sums."""
-        sums: Sums = {}
-        for name, result in self.stacks.items():
-            block = result.by_block.drop_vars(ABOUT_BLOCKS).isel(block=number).load()
-            sums[name] = {
-                str(key): values.values if values.dtype.kind == "f" else values.values.astype(np.int64)
-                for key, values in block.data_vars.items()
+        return {
+            stack: {
+                name: _as_summed(self.small[stack][name][number] if name in self.small[stack] else each[number].values)
+                for name, each in variables.items()
             }
-        return sums
+            for stack, variables in self.variables.items()
+        }
 
     def largest(self, number: int) -> Largest:
         """The largest of each of its counts."""
@@ -69,6 +79,10 @@ class ResultBlocks:
             for result in self.stacks.values()
             for i, text in zip(result.dataset["token"].values, result.dataset["token_text"].values, strict=True)
         }
+
+
+def _as_summed(values: Array) -> Array:
+    return np.asarray(values if values.dtype.kind == "f" else values.astype(np.int64))
 
 
 def check_same(first: Result, second: Result) -> None:

@@ -68,7 +68,7 @@ def write_result(
                 for stack, writer in writers.items():
                     writer.add_block(place, added[stack])
             for writer in writers.values():
-                writer.write_totals()
+                writer.finish_blocks()
             _write_groups(writers, sources, list(dict.fromkeys(info.group for info in infos)), token_text)
         seal(partial)
 

@@ -7,31 +7,21 @@ whatever the number of shards.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from itertools import pairwise
 
-from headscope.measures.variables import DIMENSIONS, Shape, variables_of
+from headscope.measures.table_sizes import numbers_of_block
+from headscope.measures.variables import Shape
 
 MOST_BLOCKS = 256
 FEWEST_BLOCKS = 32  # however large the tables
 MOST_NUMBERS = 1 << 26  # in all blocks of a result together
 
 
-def numbers_of_block(shape: Shape) -> int:
-    """How many numbers a block of one stack has.
-
-    >>> numbers_of_block(Shape(tuple(range(12)), 12, 128))
-    476186
-    """
-    sizes = {name: len(dimension.values(shape)) for name, dimension in DIMENSIONS.items()}
-    kept = [each for each in variables_of(shape) if each.kept == "block"]
-    return sum(prod(sizes[dim] for dim in each.dims_of_block) for each in kept)
-
-
 def most_blocks(shapes: Sequence[Shape]) -> int:
     """How many blocks a result may have: 256, or fewer where they are large, so that its file stays small.
 
     >>> most_blocks([Shape(tuple(range(6)), 8, 128)]), most_blocks([Shape(tuple(range(12)), 12, 128)])
-    (256, 140)
+    (256, 145)
     """
     together = sum(map(numbers_of_block, shapes))
     return max(FEWEST_BLOCKS, min(MOST_BLOCKS, MOST_NUMBERS // max(together, 1)))
@@ -55,5 +45,5 @@ def blocks_of(groups: Sequence[str], most: int) -> list[tuple[int, ...]]:
     for each in members.values():
         number = -(-len(each) // size)
         ends = [len(each) * k // number for k in range(number + 1)]
-        blocks += [tuple(each[begin:end]) for begin, end in zip(ends, ends[1:], strict=False)]
+        blocks += [tuple(each[begin:end]) for begin, end in pairwise(ends)]
     return blocks

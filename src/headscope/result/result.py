@@ -232,7 +232,7 @@ class Result(ResultShortcuts):
         def text(ids: Iterable[int]) -> list[str]:
             return [words.get(i, "") for i in ids]
 
-        shapes = {name: self.stack(name).shape for name in self.stacks}
+        shapes = {name: result.shape for name, result in sources[0].stacks.items()}
         write_result(file, sources, shapes, kept | header, text, groups=groups)
         return Result(file, self.name, keep=folder)
 

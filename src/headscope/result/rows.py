@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headscope.result.result import Result
 
 HEADS, TEXTS = "heads.parquet", "texts.parquet"
+FOCAL, FOCAL_NULL = "focal", "focal_null"  # columns of token ids; -1: none
 
 
 def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: bool) -> pd.DataFrame:

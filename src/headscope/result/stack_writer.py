@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.measures.variables import DIMENSIONS, FOCAL_TOKENS, Shape, coordinates, variable
-from headscope.result.parts import ShardInfo, add_sums
+from headscope.result.parts import ShardInfo, add_sums, is_coarser
+from headscope.result.shards import smallest
 
 BLOCKS, GROUPS = "blocks", "groups"  # the parts of a file beside the totals
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 WORTH_COMPRESSING = 512  # numbers; what is smaller stands in the file as it is
-LARGE = 65_536  # numbers; what is larger is read layer by layer
+WRITTEN_AT_ONCE = 4096  # numbers of a block; what is smaller waits for the last block
+LARGE = 32_768  # numbers; what is larger is stored in pieces, of layers for one
 Array = NDArray[Any]
 TokenText = Callable[[Iterable[int]], list[str]]
 
@@ -27,6 +29,8 @@ class StackWriter:
     def __init__(self, group: Any, stack: str, shape: Shape, bounds: Mapping[str, int]) -> None:
         self.group, self.shape, self.bounds = group, shape, bounds
         self.totals: dict[str, Array] = {}
+        self.small: dict[str, list[Array]] = {}  # of blocks, until the last
+        self.large: dict[str, Any] = {}  # of blocks, in the file
         self.tokens = np.zeros(0, dtype=np.int64)
         values_of = {name: values for name, values in coordinates(shape).items() if name != "token"}
         group.dimensions = {name: len(values) for name, values in values_of.items()}
@@ -52,28 +56,31 @@ class StackWriter:
         _write(inner, "shard_hash", ("shard",), joined, "first eight bytes of the hash of the shard's texts")
 
     def add_block(self, place: int, sums: Mapping[str, Array]) -> None:
-        """Write a block down and, unless groups keep it whole, add it to the totals."""
+        """Take in the next block: what is large is written at once, the rest with the last block."""
         for name, values in sums.items():
-            declared = variable(name)
-            if name not in self.blocks.variables:
-                self._make_for_blocks(name, values)
-            self.blocks.variables[name][place] = values
-            if declared.dims_of(self.shape) == declared.dims_of_block:
+            if values.size < WRITTEN_AT_ONCE:
+                self.small.setdefault(name, []).append(values)
+            else:
+                self._large_for_blocks(name, values)[place] = values
+            if not is_coarser(variable(name), self.shape):
                 add_sums(self.totals, {name: values})
 
-    def _make_for_blocks(self, name: str, values: Array) -> None:
-        declared, count = variable(name), values.dtype.kind != "f"
-        dtype = np.min_scalar_type(self.bounds[name]) if count else values.dtype
-        options = _storage(declared.dims_of_block, values.shape)
-        if options:
+    def _large_for_blocks(self, name: str, values: Array) -> Any:
+        if name not in self.large:
+            dtype = values.dtype if values.dtype.kind == "f" else np.min_scalar_type(self.bounds[name])
+            options = _storage(variable(name).dims_of_block, values.shape)
             options["chunks"] = (1, *options["chunks"])
-        target = self.blocks.create_variable(name, ("block", *declared.dims_of_block), dtype, **options)
-        target.attrs["description"] = declared.meaning
+            self.large[name] = self._make(self.blocks, name, ("block", *variable(name).dims_of_block), dtype, options)
+        return self.large[name]
 
-    def write_totals(self) -> None:
-        """Write the totals of what blocks keep."""
+    def finish_blocks(self) -> None:
+        """Write what is small, and the totals of everything that blocks keep whole."""
+        for name, each in self.small.items():
+            values, dims = smallest(np.stack(each)), ("block", *variable(name).dims_of_block)
+            self._make(self.blocks, name, dims, values.dtype, _storage(dims, values.shape))[...] = values
         for name, values in self.totals.items():
             self.write_total(name, values)
+        self.small.clear()
         self.totals.clear()
 
     # ------------------------------------------------------------------ groups
@@ -97,21 +104,24 @@ class StackWriter:
         """Write down one variable of one group, where there are several."""
         if GROUPS not in self.group.groups:
             return
-        inner = self.group.groups[GROUPS]
+        inner, dims = self.group.groups[GROUPS], variable(name).dims_of(self.shape)
         if name not in inner.variables:
-            options = _storage(variable(name).dims_of(self.shape), self._size(name, values))
+            options = _storage(dims, self._size(name, values))
             if options:
                 options["chunks"] = (1, *options["chunks"])
-            dims = ("group", *variable(name).dims_of(self.shape))
-            inner.create_variable(name, dims, values.dtype, **options).attrs["description"] = variable(name).meaning
+            self._make(inner, name, ("group", *dims), values.dtype, options)
         self._put(inner.variables[name], name, values, (place,))
 
     def write_total(self, name: str, values: Array) -> None:
         """Write the total of one variable."""
         dims, size = variable(name).dims_of(self.shape), self._size(name, values)
-        target = self.group.create_variable(name, dims, values.dtype, **_storage(dims, size))
+        self._put(self._make(self.group, name, dims, values.dtype, _storage(dims, size)), name, values, ())
+
+    @staticmethod
+    def _make(group: Any, name: str, dims: tuple[str, ...], dtype: Any, options: Mapping[str, Any]) -> Any:
+        target = group.create_variable(name, dims, dtype, **options)
         target.attrs["description"] = variable(name).meaning
-        self._put(target, name, values, ())
+        return target
 
     def _size(self, name: str, values: Array) -> tuple[int, ...]:
         if name != FOCAL_TOKENS:
@@ -136,8 +146,11 @@ def _storage(dims: Sequence[str], shape: Sequence[int]) -> dict[str, Any]:
     size = prod(shape)
     if size < WORTH_COMPRESSING:
         return {}
-    whole = dict(zip(dims, shape, strict=True))
-    return COMPRESSION | {"chunks": tuple((whole | {"layer": 1} if size > LARGE else whole)[dim] for dim in dims)}
+    pieces = dict(zip(dims, shape, strict=True))
+    for dim in ("block", "layer"):
+        if dim in pieces and prod(pieces.values()) > LARGE:
+            pieces[dim] = max(1, LARGE * pieces[dim] // prod(pieces.values()))
+    return COMPRESSION | {"chunks": tuple(pieces.values())}
 
 
 def _write(group: Any, name: str, dims: tuple[str, ...], values: Array, meaning: str) -> None:

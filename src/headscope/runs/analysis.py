@@ -12,8 +12,8 @@ from headscope.errors import HeadscopeError
 from headscope.measures.own_relations import Labels
 from headscope.models.load import load
 from headscope.models.model import Model
-from headscope.result.merge import FILE
 from headscope.result.result import Result
+from headscope.result.schema import FILE
 from headscope.runs.clusters import check_clusters
 from headscope.runs.folder import RunFolder
 from headscope.runs.plan import MOST_WINDOWS

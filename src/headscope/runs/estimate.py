@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -11,8 +12,10 @@ import psutil
 import torch
 
 from headscope.errors import HeadscopeError
-from headscope.measures.variables import MATRIX
+from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory
+from headscope.result.neighbours import most_blocks
+from headscope.result.parts import as_block, kept_for_groups
 from headscope.result.shards import pack
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, peak_memory, threads_for
 from headscope.runs.plan import default_shard_size
@@ -40,7 +43,7 @@ class RunCost:
     memory: int  # bytes
     free_memory: int
     disk: int | None  # bytes of the finished run
-    disk_working: int | None  # at its most, before the shards are put together
+    disk_working: int | None  # at its most, when the shards are put together
 
 
 def estimate(
@@ -76,15 +79,34 @@ def estimate(
     shards = survey.shards(size)
     disk = working = None
     if texts is not None and shards is not None:
-        sums = computed.sums
-        matrix = sum(len(pack({stack: {MATRIX: each[MATRIX]}})) for stack, each in sums.items() if MATRIX in each)
-        # A table of counts fills up with the texts that are counted in it, ever more slowly.
-        counts = (len(pack(sums)) - matrix) * (size / len(taken)) ** 0.4
         files = row_files(computed, model.tokenizer).values() if options.per_text else ()
         rows = sum(map(len, files)) / len(taken) * texts
-        working = int(shards * (matrix + counts) + rows)
-        disk = int(shards * counts + 2 * matrix + rows)
+        of_shard, of_result = _sums_on_disk(computed.sums, worker.shapes, texts, shards, len(survey.groups), len(taken))
+        disk, working = int(of_result + rows), int(shards * of_shard + of_result + 2 * rows)
     return RunCost(
         texts, survey.bad, shards, size, batch, threads.reading, rate, None if texts is None else texts / rate,
         peak_memory(), psutil.virtual_memory().available, disk, working,
     )  # fmt: skip
+
+
+def _sums_on_disk(
+    sums: Sums, shapes: Mapping[str, Shape], texts: int, shards: int, groups: int, taken: int
+) -> tuple[float, float]:
+    """Bytes of a shard's file and of the result, from the sums of so many texts that were taken."""
+
+    def size(of_sums: Sums, number: float) -> float:
+        """Of so many texts: tables of counts fill up with texts, ever more slowly; sums are full from the first on."""
+        growth = max(number / taken, 1) ** 0.4
+        return sum(
+            len(pack({stack: {name: values}})) * (1 if values.dtype.kind == "f" else growth)
+            for stack, variables in of_sums.items()
+            for name, values in variables.items()
+        )
+
+    blocks = min(shards, most_blocks(list(shapes.values())))
+    in_groups = {
+        stack: {each.name: sums[stack][each.name] for each in kept_for_groups(shape)} for stack, shape in shapes.items()
+    }
+    of_groups = size(in_groups, texts / groups) * groups if groups > 1 else 0
+    in_all = size(in_groups, texts) + blocks * size(as_block(sums, shapes), texts / blocks)
+    return size(sums, texts / shards), in_all + of_groups

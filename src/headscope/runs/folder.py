@@ -21,9 +21,10 @@ from filelock import FileLock, Timeout
 
 from headscope.errors import HeadscopeError, brief
 from headscope.files import file_error, partial_name, sha256_of, writable, write_whole
-from headscope.measures.variables import Sums, variable
-from headscope.result.merge import ShardInfo
-from headscope.result.shards import unpack
+from headscope.measures.variables import Shape, Sums, variable
+from headscope.result.parts import Array, ShardInfo, add_sums, as_block, largest_in_block
+from headscope.result.schema import check_version
+from headscope.result.shards import Largest, largest_counts, unpack
 from headscope.runs.plan import Plan
 
 SETTINGS, LOCK, SHARDS = "run.json", ".lock", "shards"
@@ -82,7 +83,7 @@ class RunFolder:
             return None
         try:
             manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            _check_manifest(manifest)
+            _check_manifest(manifest, self.path)
         except (ValueError, OSError) as error:
             raise HeadscopeError(
                 f"{str(file)!r} cannot be read: {brief(error)}", "remove the folder and start again"
@@ -132,9 +133,9 @@ class RunFolder:
         """How many bytes a shard's sums take."""
         return self._file(number, "h5").stat().st_size
 
-    def data(self, number: int) -> bytes:
-        """The bytes of a shard's sums."""
-        return self._file(number, "h5").read_bytes()
+    def data(self, number: int) -> Path:
+        """The file of a shard's sums."""
+        return self._file(number, "h5")
 
     def tables(self, name: str, numbers: range) -> list[Path]:
         """The shards' tables of one kind, in order."""
@@ -149,11 +150,12 @@ class RunFolder:
             shutil.rmtree(self.shards)
 
 
-def _check_manifest(manifest: Any) -> None:
-    """Whether what run.json holds is what was once written to it."""
-    if not isinstance(manifest, dict):
+def _check_manifest(manifest: Any, path: Path) -> None:
+    """Whether what run.json holds is what was once written to it, by a headscope that kept the same sums."""
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("schema"), int):
         raise ValueError("it holds no settings")
-    for name, kind in (("schema", int), ("settings", dict), ("model", dict), ("texts", dict), ("plan", dict),
+    check_version(manifest["schema"], f"the run in {str(path)!r}", _made_by(manifest))
+    for name, kind in (("settings", dict), ("model", dict), ("texts", dict), ("plan", dict),
                        ("versions", dict), ("finished", bool)):  # fmt: skip
         if not isinstance(manifest.get(name), kind):
             raise ValueError(f"{name} is missing or of the wrong kind")
@@ -164,32 +166,36 @@ def _check_manifest(manifest: Any) -> None:
         raise ValueError("its plan makes no sense") from error
 
 
+def _made_by(manifest: Mapping[str, Any]) -> object:
+    known = manifest.get("versions")
+    return known.get("headscope") if isinstance(known, dict) else None
+
+
 class FolderShards:
     """The shards of a folder, for merging."""
 
-    def __init__(self, folder: RunFolder, shard_infos: list[dict[str, Any]]) -> None:
-        self.folder = folder
-        self.infos: list[ShardInfo] = [ShardInfo(info["group"], info["texts"], info["hash"]) for info in shard_infos]
+    def __init__(self, folder: RunFolder, shard_infos: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> None:
+        self.folder, self.shapes = folder, shapes
+        self.infos: list[ShardInfo] = [
+            ShardInfo.of_shard(info["group"], info["texts"], info["hash"]) for info in shard_infos
+        ]
 
-    def sums(self, number: int, only: str | None = None) -> Sums:
-        """One shard's sums without what is kept for groups alone."""
+    def sums(self, number: int) -> Sums:
+        """One shard's sums as blocks keep them."""
+        return as_block(unpack(self.folder.data(number), lambda name: variable(name).kept == "block"), self.shapes)
 
-        def wanted(name: str) -> bool:
-            return variable(name).kept == "block" if only is None else name == only
+    def largest(self, number: int) -> Largest:
+        """Bounds for its counts."""
+        return largest_in_block(largest_counts(self.folder.data(number)), self.shapes)
 
-        return unpack(self.folder.data(number), wanted)
-
-    def group_sums(self, group: str) -> Sums:
-        """The sums over a group's shards, in their order, of what is kept for groups alone."""
+    def group_sums(self, group: str, name: str) -> dict[str, Array]:
+        """One variable's sums over a group's shards, in their order."""
         total: Sums = {}
         for number, info in enumerate(self.infos):
-            if info.group != group:
-                continue
-            for stack, sums in unpack(self.folder.data(number), lambda name: variable(name).kept == "group").items():
-                added = total.setdefault(stack, {})
-                for name, values in sums.items():
-                    added[name] = added[name] + values if name in added else values
-        return total
+            if info.group == group:
+                for stack, sums in unpack(self.folder.data(number), lambda each: each == name).items():
+                    add_sums(total.setdefault(stack, {}), sums)
+        return {stack: sums[name] for stack, sums in total.items() if name in sums}
 
 
 def reserve(file: Path, size: int) -> None:

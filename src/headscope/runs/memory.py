@@ -1,12 +1,28 @@
-"""Giving memory back: what threads free, the C library keeps for them, more and more of it in the course of a run."""
+"""Memory: whether the tables of counts fit, and giving back what threads free and the C library keeps for them."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import psutil
+
+from headscope.errors import HeadscopeError
+from headscope.measures.table_sizes import table_bytes
+from headscope.measures.variables import Shape
 
 EVERY = 128  # windows
+
+
+def check_tables(shapes: Iterable[Shape]) -> None:
+    """Refuse a run whose tables cannot fit, before the system ends the process for it."""
+    wanted, free = sum(map(table_bytes, shapes)), psutil.virtual_memory().available
+    if wanted > free:
+        raise HeadscopeError(
+            f"the tables of counts take {wanted / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free",
+            "take fewer layers or a shorter window",
+        )
 
 
 def _trim() -> Callable[[int], int] | None:

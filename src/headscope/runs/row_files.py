@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headscope.measures.columns import COLUMNS
-from headscope.result.rows import HEADS, TEXTS
+from headscope.result.rows import FOCAL, FOCAL_NULL, HEADS, TEXTS
 from headscope.runs.worker import ShardResult
 
 
@@ -31,7 +31,8 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
                 "head": pa.array(head.reshape(-1).astype(np.int16)),
                 **{name: pa.array(values[name], from_pandas=True) for name in values if name != "high_pairs"},
                 "high_pairs": pa.array(values["high_pairs"].astype(np.int32)),
-                "focal_id": pa.array(focal),
+                FOCAL: pa.array(focal),
+                FOCAL_NULL: pa.array(table.focal_null.reshape(-1)),
                 "focal_token": pa.DictionaryArray.from_arrays(
                     place.reshape(-1).astype(np.int32), pa.array(words, pa.string())
                 ).cast(pa.string()),

@@ -20,8 +20,9 @@ from headscope.files import sha256_of
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import MATRIX, Shape, variable
 from headscope.models.reading import OutOfMemory
-from headscope.result.merge import FILE, VERSION, write_result
+from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
+from headscope.result.schema import FILE, VERSION
 from headscope.result.shards import pack
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, threads_for
 from headscope.runs.clusters import ClusterCount
@@ -110,11 +111,6 @@ class Run:
 
     def _check_same(self, before: Mapping[str, Any], wanted: Mapping[str, Any], device: str) -> None:
         """A run is resumed only where everything that decides its numbers is as it was."""
-        if before.get("schema") != VERSION:
-            raise HeadscopeError(
-                f"the run in {str(self.folder.path)!r} is of schema {before.get('schema')}, ours is {VERSION}",
-                "start again in another folder",
-            )
         was, now = ({key: dict(each[key]) for key in ("settings", "model", "texts")} for each in (before, wanted))
         for each in (was, now):
             each["model"].pop("name", None)  # a folder may have been moved
@@ -261,7 +257,8 @@ class Run:
             return [str(tokenizer.convert_ids_to_tokens(int(i))).replace("\x00", "␀") for i in ids]
 
         reserve(path / FILE, self._result_bytes(shard_infos, shapes))
-        write_result(path / FILE, [FolderShards(folder, shard_infos)], shapes, header, words, remedy=RESUME_REMEDY)
+        shards = FolderShards(folder, shard_infos, shapes)
+        write_result(path / FILE, [shards], shapes, header, words, remedy=RESUME_REMEDY)
         files = [FILE]
         if self.plan.per_text:
             for name in (HEADS, TEXTS):
@@ -282,14 +279,17 @@ class Run:
             )
 
     def _result_bytes(self, shard_infos: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
-        """At most so large is the result: the shards' counts, and the mean matrices of the groups and of all."""
-        half = sum(
+        """At most so large is the result: what shards hold, once each in blocks, groups and totals, and mean matrices.
+
+        Counts of several shards take no more room when they are added; mean matrices take the same however many.
+        """
+        half = sum(  # of a mean matrix, the half that is filled
             len(s.layers) * s.heads * s.length * (s.length - 1) * 4
             for s in shapes.values()
             if variable(MATRIX).is_of(s)
         )
-        counts = sum(max(self.folder.size(number) - half, 0) for number in range(len(shard_infos)))
-        return counts + 2 * half * (1 + len({info["group"] for info in shard_infos}))
+        others = sum(max(self.folder.size(number) - half, 0) for number in range(len(shard_infos)))
+        return 3 * others + 2 * half * (1 + len({info["group"] for info in shard_infos}))
 
     def _result_is_whole(self) -> bool:
         for name, hash_ in self.manifest.get("files", {}).items():

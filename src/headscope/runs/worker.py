@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from headscope.errors import HeadscopeError
-from headscope.measures.own_relations import Labels
-from headscope.measures.columns import RowTable
 from headscope.measures.accumulator import Accumulator, NotFinite
+from headscope.measures.columns import RowTable
 from headscope.measures.compiled_accumulator import CompiledAccumulator
+from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory, Reader
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
-from headscope.runs.memory import Trimmer
+from headscope.runs.memory import Trimmer, check_tables
 from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
@@ -76,6 +76,7 @@ class Worker:
         self.model, self.settings, self.relations, self.per_text = model, settings, relations, per_text
         self.threads = threads or Threads()
         self.shapes = stack_shapes(model, settings)
+        check_tables(self.shapes.values())
         self.trimmer = Trimmer()
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
@@ -234,13 +235,12 @@ class _ShardWork:
 def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
     """The shape of each stack's sums under these settings."""
     shapes = {}
-    relations = tuple(name for name, _ in settings.relations)
+    choices, relations = settings.choices, tuple(name for name, _ in settings.relations)
     for stack in model.stacks.values():
         layers = range(stack.layers) if settings.layers is None else settings.layers
         kept = tuple(layer for layer in layers if layer < stack.layers)
         if not kept:  # a decoder may be less deep than its encoder
             continue
-        choices = settings.choices
         cross = stack.name == "cross"  # its values are the encoder's, its pairs the decoder's
         readings = tuple(name for name in choices.readings if not (cross and name == "values"))
         if not readings:

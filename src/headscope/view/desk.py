@@ -1,7 +1,7 @@
 """The desk: answers whatever the page asks, wherever the page lives.
 
-The page asks by path ("texts/1f0c…/cosine/heads/11/3"). The server passes such paths on from HTTP, the notebook widget from
-messages, and the single file holds the answers to all of them beforehand.
+The page asks by path ("texts/1f0c…/cosine/heads/11/3"). The server passes such paths on from HTTP, the notebook widget
+from messages, and the single file holds the answers to all of them beforehand.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from headscope.choices import READINGS, described
 from headscope.errors import HeadscopeError
 from headscope.inspection import Inspection
 from headscope.inspection.sums import has_sums
-from headscope.measures.columns import SCORES
 from headscope.models.model import Model
 from headscope.version import __version__
 from headscope.view import arrays
-from headscope.view.run_data import RunData
+from headscope.view.run_data import TAU, RunData
 from headscope.windows.text import in_a_line
 
 KEPT = 512_000_000  # bytes of inspections kept in memory
@@ -189,8 +188,7 @@ class Desk:
             return arrays.head(seen.read_as(reading), layer, head)
 
     def of_layer(self, name: str, reading: str, layer: int) -> bytes:
-        """A layer's row of the atlas in a reading; where its sums are not at hand the model is run again, in its turn.
-        """
+        """A layer's row of the atlas in a reading; where its sums are not at hand the model runs again, in its turn."""
         seen = self._seen(name)
         if self.at_hand(name, reading):
             with seen.lock:
@@ -252,17 +250,16 @@ class Desk:
     @staticmethod
     def _paths_of_run(run_data: RunData) -> Iterator[str]:
         about = run_data.about
-        yield "run"
-        heads = [(layer, head) for layer in about["layers"] for head in range(about["heads"])]
-        for threshold in about["thresholds"]:
-            step = round(threshold * 20)
-            yield f"run/atlas/{step}"
-            yield from (f"run/heads/{layer}/{head}/{step}" for layer, head in heads)
-        if not about["rows"]:
-            return
-        shown_by = {score["examples"] for score in about["scores"] if score["examples"] in SCORES}
-        for layer, head in heads:
-            yield from (f"run/heads/{layer}/{head}/examples/{score}" for score in sorted(shown_by))
+        yield from ("run", "run/findings", "run/sensitivity")
+        for score in about["quantities"]:
+            for way in score["ways"]:
+                ways = [str(step) for step in run_data.steps()] if way == TAU else [way]
+                yield from (f"run/scores/{score['name']}/{each}" for each in ways)
+        heads = [f"run/heads/{layer}/{head}" for layer in about["layers"] for head in range(about["heads"])]
+        yield from heads
+        if about["rows"]:
+            shown_by = sorted({score["examples"] for score in about["quantities"] if score["examples"]})
+            yield from (f"{head}/examples/{score}" for head in heads for score in shown_by)
 
 
 def text_id(text: str, options: dict[str, Any]) -> str:
@@ -275,7 +272,7 @@ def text_id(text: str, options: dict[str, Any]) -> str:
     return "t" + hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-_TEXT, _NUMBER = r"texts/(t[0-9a-f]{20})", r"(\d{1,4})"
+_TEXT, _NUMBER, _NAME = r"texts/(t[0-9a-f]{20})", r"(\d{1,4})", r"(\w{1,60})"
 _READ = rf"{_TEXT}/({'|'.join(READINGS)})"
 _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
     ("about", Desk.about),
@@ -285,10 +282,10 @@ _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
     (f"{_READ}/heads/{_NUMBER}/{_NUMBER}", Desk.of_head),
     (f"{_TEXT}/heads/{_NUMBER}/{_NUMBER}/attention", Desk.of_attention),
     ("run", lambda desk: desk.run.about),
-    (f"run/atlas/{_NUMBER}", lambda desk, step: desk.run.atlas(step)),
-    (f"run/heads/{_NUMBER}/{_NUMBER}/{_NUMBER}", lambda desk, *place: desk.run.curves(*place)),
-    (
-        f"run/heads/{_NUMBER}/{_NUMBER}/examples/([a-z_]{{1,40}})",
-        lambda desk, layer, head, score: desk.run.examples(layer, head, score),
-    ),
+    ("run/findings", lambda desk: desk.run.findings()),
+    ("run/sensitivity", lambda desk: desk.run.sensitivity()),
+    (f"run/scores/{_NAME}/([a-z]{{1,16}})", lambda desk, score, way: desk.run.scores(score, way)),
+    (f"run/scores/{_NAME}/{_NUMBER}", lambda desk, score, step: desk.run.scores(score, str(step))),
+    (f"run/heads/{_NUMBER}/{_NUMBER}", lambda desk, *place: desk.run.curves(*place)),
+    (f"run/heads/{_NUMBER}/{_NUMBER}/examples/{_NAME}", lambda desk, *asked: desk.run.examples(*asked)),
 ]

@@ -1,12 +1,13 @@
-"""What the page asks of a result: findings at every threshold, the atlas of heads, curves and texts of one head.
+"""What the page asks of a result: the atlas of heads and the numbers of layers, in every way that S was read; findings;
+curves and texts of one head.
 
-All of it is worked out here; the page draws.
+All of it is worked out here; the page draws. A score is answered in milliseconds. Findings take longer, so they are
+worked out beside, and whoever asks before they are done is told so.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
@@ -14,176 +15,261 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from headscope.choices import READINGS
 from headscope.errors import HeadscopeError
-from headscope.findings import Findings
+from headscope.findings.checks import together
 from headscope.findings.claims import CLAIMS
+from headscope.findings.controls import check_controls
+from headscope.findings.estimates import quantity
+from headscope.findings.finding import plain
+from headscope.findings.numbers import Numbers, heads_of
 from headscope.findings.resampling import Resampling
 from headscope.findings.sensitivity import SWEPT
-from headscope.findings.stability import head_sums
-from headscope.findings.verdicts import plain
-from headscope.measures import derived
+from headscope.measures.block_sums import BlockSums
 from headscope.measures.columns import SCORES
-from headscope.measures.derived import Array, ratio
-from headscope.measures.quantities import Quantity, shown_in
-from headscope.report.examples import LONGEST
+from headscope.measures.quantities import named, shown_in
+from headscope.measures.quantity import Quantity
+from headscope.measures.view import View
 from headscope.result.result import Result
 from headscope.result.rows import examples_of_layer, row_paths
 from headscope.view.arrays import pack
+from headscope.view.later import Later
+from headscope.view.run_curves import STEPS, Curves
 from headscope.windows.text import in_a_line, visible
 
-CURVE = 24  # points of a curve over distance, at most
-EXAMPLES = 5  # texts to a head and score
+EXAMPLES = 5  # texts to a head and score …
+LONGEST = 600  # … and characters of each that are shown
+TAUS_KEPT = 2  # thresholds whose draws are in memory: answers are small and are all kept, draws are not
+TAU, ATTENTION = "tau", "attention"  # ways to read a quantity that are no readings
+FOCAL = ("focal_unique", "focal_null", "focal_mixed")  # drawn together
+OF_LAYERS = ("value", "low", "high", "lower_quartile", "upper_quartile", "beyond", "pooled")
+OF_HEADS = ("value", "low", "high")
 
 
 @dataclass
 class RunData:
-    """A result behind the page. Every answer is kept, for there are few of them and all are small."""
+    """A result behind the page, and control runs to compare it with. Every answer is kept: all are small."""
 
     result: Result
     controls: list[Result] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._swept: dict[int, tuple[bytes, NDArray[np.int64]]] = {}  # by τ: the atlas, and pairs by distance
+        beside = check_controls(self.result, self.controls)
+        self.beside = [(kind, each) for kind in ("permuted", "untrained", "rotated") for each in getattr(beside, kind)]
+        self.sums: BlockSums = self.result.blocks
+        self.resample = Resampling(self.sums.windows)
+        self._scores: dict[tuple[str, str], bytes] = {}
+        self._numbers: OrderedDict[float, Numbers] = OrderedDict()  # by τ
+        self._heads: dict[tuple[int, int], bytes] = {}
         self._examples: dict[int, dict[tuple[int, str], pd.DataFrame]] = {}  # by layer
-        self._lock = Lock()  # netCDF and the caches of a result are not made for two threads
+        # One thread at a time in each; what waits for one need not wait for the others.
+        self._counting, self._drawing, self._reading = Lock(), Lock(), Lock()
+        self._findings = Later(self._all_findings)
+        self._sensitivity = Later(self._all_thresholds)
 
-    @cached_property
-    def resample(self) -> Resampling:
-        """For the intervals of heads."""
-        return Resampling(self.result.blocks.windows)
-
-    @cached_property
-    def findings(self) -> Findings:
-        """The findings at the run's own thresholds."""
-        return self.result.findings(controls=self.controls)
+    # ------------------------------------------------------------------ what there is
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """Findings at every threshold, and what there is to ask for."""
-        with self._lock:
-            return self._about()
-
-    def _about(self) -> dict[str, Any]:
-        result, findings = self.result, self.findings
-        sums, swept = result.blocks, result.sensitivity()
-        claims = []
-        for row, (claim, finding) in enumerate(zip(CLAIMS, findings, strict=True)):
-            claims.append(
-                {
-                    "key": claim.key,
-                    "claim": claim.paper,
-                    "says": claim.says,
-                    "statistic": claim.statistic,
-                    "over": claim.thresholds,
-                    "none": claim.none,
-                    "bound": claim.bound,
-                    "digits": claim.digits,
-                    "own": _finding(finding) | {"sentence": in_a_line(finding.sentence), "texts": finding.texts},
-                    "swept": {
-                        name: plain(swept[name].values[row].tolist())
-                        for name in ("value", "low", "high", "verdict", "reason")
-                    },
-                }
-            )
+        """What there is to ask for; nothing that takes long."""
+        result, sums = self.result, self.sums
         return {
             "model": in_a_line(str(result.model["name"])),
             "stack": result.name,
             "texts": in_a_line(str(result.texts["name"])),
-            "windows": int(result.dataset["texts"]),
+            "windows": int(sums.texts.sum()),
             "blocks": sums.blocks,
             "groups": [in_a_line(group) for group in result.groups if group],
             "layers": list(sums.layers),
             "heads": sums.heads,
-            "tau": findings.tau,
-            "theta": findings.theta,
-            "interval": findings.interval,
-            "head_interval": f"95 %, jackknife over {sums.blocks} blocks",
-            "warnings": [in_a_line(warning) for warning in findings.warnings],
+            "readings": [{"name": name, "meaning": READINGS[name]} for name in sums.readings],  # type: ignore[index]
+            "maps": list(sums.maps),
+            "tau": sums.tau,
+            "theta": sums.theta,
+            "scale": result.settings["scale"],
+            "interval": f"95 %, {self.resample.how}",
             "thresholds": list(SWEPT),
-            "claims": claims,
-            "scores": [_described(quantity) for quantity in shown_in("heads", sums.stored)],
+            "claims": [_declared(claim) for claim in CLAIMS],
+            "kinds": control_kinds(),
+            "controls": [{"kind": kind, "name": in_a_line(str(each.model["name"]))} for kind, each in self.beside],
+            "quantities": [self._described(each) for each in self.quantities.values()],
+            "bands": list(sums.bands),
+            "base": self._curves.base,
             "rows": self.has_rows,
             "options": result.inspect_options,
         }
+
+    @cached_property
+    def quantities(self) -> dict[str, Quantity]:
+        """What is shown of heads or of layers, of what this result can give."""
+        declared = [*shown_in("heads"), *shown_in("layers"), *(named(name) for name in FOCAL)]
+        return {each.name: each for each in declared if self.ways(each)}
+
+    def ways(self, which: Quantity) -> list[str]:
+        """How a quantity can be read here: "tau" for the paper's way, readings, attention maps; or from attention."""
+        alone = ATTENTION if which.read == "attention" else TAU
+        ways = [way for way in which.ways(self.sums) if not which.lacking(View(self.sums, reading=way))]
+        return [alone if way is None else way for way in ways]
 
     @property
     def has_rows(self) -> bool:
         """Whether the run kept what each head did with each text."""
         return row_paths(self.result) is not None
 
-    def atlas(self, step: int) -> bytes:
-        """Every score of every head at τ = step/20 with its interval: value, low, high, (scores, L, H) each."""
-        return self._at(step)[0]
+    def _described(self, which: Quantity) -> dict[str, Any]:
+        return {
+            "name": which.name,
+            "label": which.short_label,
+            "title": which.label,
+            "meaning": which.meaning,
+            "base": plain(which.none),
+            "bound": plain(which.bound),
+            "logarithmic": which.logarithmic,
+            "read": which.read,
+            "matched": bool(which.matched),
+            "of_layers": which.of_layers,
+            "ways": self.ways(which),
+            "heads": "heads" in which.shown,
+            "layers": "layers" in which.shown,
+            "examples": which.column if which.column in SCORES else None,
+        }
 
-    def _at(self, step: int) -> tuple[bytes, NDArray[np.int64]]:
-        """A threshold's tables, from one reading of the pairs of all heads."""
-        if not 1 <= step <= 19:
-            raise HeadscopeError(f"τ = {step}/20", "ask for a whole number of twentieths from 1 to 19")
-        with self._lock:
-            if step not in self._swept:
-                atlas = self._atlas(step / 20)
-                high = self.result.blocks.heads_at(step / 20)  # (S, L, H, distance, relation)
-                self._swept[step] = atlas, _grouped(high, self._width, self._longest)
-            return self._swept[step]
+    # ------------------------------------------------------------------ scores of heads and layers
 
-    def prepare(self, tell: Callable[[str], None] | None = None) -> None:
-        """Work out everything there is to ask, so that sliders need not wait."""
-        for threshold in self.about["thresholds"]:
-            if tell:
-                tell(f"the heads at τ = {threshold:.2f}")
-            self._at(round(threshold * 20))
+    def steps(self) -> list[int]:
+        """The thresholds that the page's slider reaches, in twentieths."""
+        return sorted({round(20 * each) for each in (*SWEPT, self.sums.tau)})
+
+    def scores(self, name: str, way: str) -> bytes:
+        """A quantity's numbers, read in one way: a reading, an attention map, "attention", or τ in twentieths.
+
+        `heads`: (3, L, H), value, low, high; not of a quantity of layers. `layers`: (7, L), these three, the quartiles
+        of the heads, the share of them beyond the bound, the number pooled over heads. `controls`: (runs, L), the values
+        of control runs, where there are some; not at another τ than the run's.
+        """
+        if (name, way) not in self._scores:
+            which, tau, reading = self._way(name, way)
+            with self._counting:
+                self._scores[name, way] = pack(self._arrays(which, tau, reading))
+        return self._scores[name, way]
+
+    def _way(self, name: str, way: str) -> tuple[Quantity, float, str | None]:
+        """A quantity, τ and reading, from how the page names them."""
+        which = self.quantities.get(name)
+        if which is None:
+            raise HeadscopeError(f"there is no score {name!r}", f"use one of {', '.join(self.quantities)}")
+        ways = self.ways(which)
+        if way.isdecimal() and TAU in ways and 1 <= int(way) <= STEPS:
+            return which, int(way) / 20, None
+        if way not in ways or way == TAU:
+            known = ", ".join("a number of twentieths from 1 to 19" if each == TAU else each for each in ways)
+            raise HeadscopeError(f"{name} is not read by {way!r}", f"use one of {known}")
+        return which, self.sums.tau, None if way == ATTENTION else way
+
+    def _arrays(self, which: Quantity, tau: float, reading: str | None) -> dict[str, Any]:
+        numbers = self._at(tau)
+        by_layer = quantity(numbers, which.name, "layer", reading)
+        arrays = {"layers": np.stack([by_layer[each].values for each in OF_LAYERS])}
+        if not which.of_layers:
+            by_head = quantity(numbers, which.name, "head", reading)
+            arrays["heads"] = np.stack([by_head[each].values for each in OF_HEADS])
+        if self.beside and tau == self.sums.tau:
+            views = [View(each.blocks, tau, reading=reading) for _, each in self.beside]
+            arrays["controls"] = np.stack([which.value(view, "layer") for view in views])
+        return arrays
+
+    def _at(self, tau: float) -> Numbers:
+        """The numbers at a τ; those of the last few are kept."""
+        if tau not in self._numbers:
+            numbers = Numbers(self.sums, self.resample, tau)
+            if numbers.view().over_windows:
+                self._match(numbers)
+            self._numbers[tau] = numbers
+            others = [each for each in self._numbers if each not in (tau, self.sums.tau)]
+            for each in others[: max(0, len(others) - TAUS_KEPT + 1)]:
+                del self._numbers[each]
+        return self._numbers[tau]
+
+    def _match(self, numbers: Numbers) -> None:
+        """Matched ratios at another τ come from the pairs of all levels, which are large: each layer is read once."""
+        matched = [each for each in self.quantities.values() if each.matched]
+        parts: dict[str, list[Any]] = {each.name: [] for each in matched}
+        for k in range(len(self.sums.layers)):
+            view = View(self.sums.layer(k), numbers.tau)
+            for each in matched:
+                parts[each.name].append(heads_of(each, view, self.resample))
+        for each in matched:
+            numbers.keep(each, parts[each.name])
+
+    # ------------------------------------------------------------------ findings
+
+    def findings(self) -> dict[str, Any]:
+        """The findings at the run's own thresholds, or that they are not ready."""
+        return _answer(self._findings)
+
+    def sensitivity(self) -> dict[str, Any]:
+        """Every statistic over the threshold it depends on, or that this is not ready."""
+        return _answer(self._sensitivity)
+
+    def finish(self) -> None:
+        """Wait for both."""
+        self._sensitivity.value()
+
+    def prepare(self) -> None:
+        """Work out what the page begins with, then begin on the findings."""
+        for each in self.quantities.values():
+            self.scores(each.name, self._first_way(each))
+        self._sensitivity.start()
+
+    def _first_way(self, which: Quantity) -> str:
+        way = self.ways(which)[0]
+        return str(round(20 * self.sums.tau)) if way == TAU else way
+
+    def _all_findings(self) -> dict[str, Any]:
+        found = self.result.findings(controls=self.controls)
+        claims = {}
+        for finding in found:
+            marks = {kind["name"]: finding.state(kind["name"]) for kind in control_kinds()}
+            state = together(each.state for each in finding.statistics)
+            claims[finding.key] = finding.as_dict() | {"state": state, "marks": marks}
+        told = {"claims": claims, "warnings": list(found.warnings), "unread": found.unread}
+        lines: dict[str, Any] = _in_lines(told)
+        return lines
+
+    def _all_thresholds(self) -> dict[str, Any]:
+        self._findings.value()  # first, for they are what is looked at first
+        swept = self.result.sensitivity()
+        claims: dict[str, list[dict[str, Any]]] = {}
+        for row, key in enumerate(swept["claim"].values):
+            columns = {name: swept[name].values[row].tolist() for name in ("value", "low", "high", "state", "reason")}
+            fixed = {name: swept[name].values[row].item() for name in ("bound", "none")}
+            told = {"statistic": str(swept["statistic"].values[row])} | fixed | columns
+            claims.setdefault(str(key).split()[0], []).append(plain(told))
+        return {"claims": claims}
+
+    # ------------------------------------------------------------------ one head
 
     @cached_property
-    def _longest(self) -> int:
-        return int(np.flatnonzero(self.result.blocks.base.sum((0, 2))).max(initial=0)) + 1
+    def _curves(self) -> Curves:
+        return Curves(self.sums, self.resample)
 
-    @property
-    def _width(self) -> int:
-        return max(1, -(-self._longest // CURVE))
-
-    def _atlas(self, tau: float) -> bytes:
-        sums = self.result.blocks
-        arrays: dict[str, list[Array]] = {"value": [], "low": [], "high": []}
-        for quantity in shown_in("heads", sums.stored):
-            estimate = self.resample.jackknife(quantity.formula, *head_sums(sums, quantity.name, tau))
-            ratios = quantity.is_ratio  # cannot be below nothing
-            for key, values in arrays.items():
-                each = getattr(estimate, key)
-                values.append(np.maximum(each, 0) if ratios and key == "low" else each)
-        return pack({key: np.stack(values) for key, values in arrays.items()})
-
-    def curves(self, layer: int, head: int, step: int) -> dict[str, Any]:
-        """One head over distance: where its similar pairs lie, and how likely pairs within and across sentences are."""
+    def curves(self, layer: int, head: int) -> bytes:
+        """One head over distance, at every τ and in each reading: see `Curves.of_head`."""
         k = self._place(layer, head)
-        high = self._at(step)[1][:, k, head].astype(np.float64)  # (S, groups of distances, relation)
-        every = _grouped(self.result.blocks.base, self._width, self._longest).astype(np.float64)
-
-        def shares(counted: Array) -> Array:
-            return ratio(counted, counted.sum(-1, keepdims=True))
-
-        curves: dict[str, Any] = {"edges": list(range(1, self._longest + self._width + 1, self._width))}
-        curves["distance"] = self._estimate(shares, high.sum(-1))
-        curves["base"] = plain(shares(every.sum((0, 2))).tolist())
-        for name, kinds in (("within", derived.WITHIN), ("across", derived.ACROSS)):
-            curves[name] = self._estimate(ratio, *(each[..., list(kinds)].sum(-1) for each in (high, every)))
-            curves[f"{name}_pairs"] = every[..., list(kinds)].sum((0, -1)).tolist()
-        return curves
-
-    def _estimate(self, function: Any, *sums: Array) -> dict[str, Any]:
-        estimate = self.resample.jackknife(function, *sums)
-        limits = {"value": estimate.value, "low": np.maximum(estimate.low, 0), "high": estimate.high}
-        return {name: plain(values.tolist()) for name, values in limits.items()}
+        if (k, head) not in self._heads:
+            with self._drawing:
+                self._heads[k, head] = pack(dict(self._curves.of_head(k, head)))
+        return self._heads[k, head]
 
     def examples(self, layer: int, head: int, score: str) -> list[dict[str, Any]]:
         """The texts in which a head shows a score most."""
         self._place(layer, head)
         if score not in SCORES:
             raise HeadscopeError(f"there is no score {score!r}", f"use one of {', '.join(SCORES)}")
-        with self._lock:
+        with self._reading:
             if layer not in self._examples:  # a layer at a time: the tables are large, the answers small
-                every = range(self.result.blocks.heads)
+                every = range(self.sums.heads)
                 self._examples[layer] = examples_of_layer(self.result, layer, every, SCORES, EXAMPLES)
             rows = self._examples[layer][head, score]
         texts = []
@@ -202,7 +288,7 @@ class RunData:
         return texts
 
     def _place(self, layer: int, head: int) -> int:
-        sums = self.result.blocks
+        sums = self.sums
         if layer not in sums.layers or not 0 <= head < sums.heads:
             raise HeadscopeError(
                 f"there is no head {head} in layer {layer}",
@@ -211,19 +297,40 @@ class RunData:
         return sums.layers.index(layer)
 
 
-def _described(quantity: Quantity) -> dict[str, Any]:
+def control_kinds() -> list[dict[str, str]]:
+    """The kinds of controls, as columns of a table: other readings first, control runs last, each with its meaning.
+
+    >>> [kind["name"] for kind in control_kinds()]
+    ['dot', 'cosine', 'weighted', 'over', 'punctuation', 'rotated', 'permuted']
+    """
+    kinds: dict[str, dict[str, Any]] = {}
+    for claim in CLAIMS:
+        for test in claim.controls:
+            kind = kinds.setdefault(test.name.split()[0], {"labels": [], "place": 2 if test.run else 1})
+            kind["place"] = 0 if test.name.split()[0] in READINGS else kind["place"]
+            kind["labels"].append(test.label)
+    ordered = sorted(kinds.items(), key=lambda item: item[1]["place"])
+    return [{"name": name, "meaning": "; ".join(dict.fromkeys(kind["labels"]))} for name, kind in ordered]
+
+
+def _declared(claim: Any) -> dict[str, Any]:
+    first = claim.statistics[0]
     return {
-        "name": quantity.name,
-        "label": quantity.short_label,
-        "base": None if math.isnan(quantity.none) else quantity.none,
-        "examples": quantity.column or None,
-    }
+        "key": claim.key, "claim": claim.paper, "says": claim.says, "statistic": claim.statistic,
+        "over": claim.thresholds, "digits": claim.digits, "none": first.none, "bound": first.bound,
+    }  # fmt: skip
 
 
-def _finding(finding: Any) -> dict[str, Any]:
-    return {name: plain(getattr(finding, name)) for name in ("value", "low", "high", "verdict", "reason")}
+def _answer(later: Later[dict[str, Any]]) -> dict[str, Any]:
+    """What was worked out; where it is not yet, it begins."""
+    later.start()
+    return {"ready": True} | later.value() if later.is_ready else {"ready": False}
 
 
-def _grouped(counts: NDArray[Any], width: int, longest: int) -> NDArray[np.int64]:
-    """Distances in groups of so many: (…, distance, relation) to (…, groups, relation)."""
-    return np.add.reduceat(counts[..., :longest, :], np.arange(0, longest, width), axis=-2).astype(np.int64)
+def _in_lines(value: Any) -> Any:
+    """Every string in one line that turns nothing round: names of models and texts are among them."""
+    if isinstance(value, dict):
+        return {key: _in_lines(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_in_lines(each) for each in value]
+    return in_a_line(value) if isinstance(value, str) else value

@@ -42,7 +42,10 @@ SAVED = "inspection.nc"
 
 TextId = Annotated[str, Path(pattern="^t[0-9a-f]{20}$")]
 Number = Annotated[int, Path(ge=0, le=9999)]
-Step = Annotated[int, Path(ge=1, le=19, description="τ in twentieths")]
+Name = Annotated[str, Path(pattern=r"^\w{1,60}$")]
+Way = Annotated[
+    str, Path(pattern="^([a-z]{1,16}|[0-9]{1,2})$", description="a reading, an attention map, or τ in twentieths")
+]
 
 
 class TextRequest(BaseModel):
@@ -107,12 +110,13 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     # The model reads one text at a time; what was read already is looked up beside it.
     running = WorkQueue("running", workers=1, waiting=16)
     looking = WorkQueue("looking", workers=2, waiting=64)
+    counting = WorkQueue("counting", workers=1, waiting=64)  # scores of a run, which at a new τ take seconds
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
         yield
-        running.close()
-        looking.close()
+        for queue in (running, looking, counting):
+            queue.close()
 
     app = FastAPI(
         title="headscope", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
@@ -178,17 +182,25 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def result() -> Response:
         return Download(desk.run.result.file)
 
-    @app.get("/api/run/atlas/{step}", response_class=Numbers)
-    async def atlas(step: Step) -> Response:
-        return await answer(f"run/atlas/{step}")
+    @app.get("/api/run/findings")
+    async def findings() -> Response:
+        return await answer("run/findings")
+
+    @app.get("/api/run/sensitivity")
+    async def sensitivity() -> Response:
+        return await answer("run/sensitivity")
+
+    @app.get("/api/run/scores/{score}/{way}", response_class=Numbers)
+    async def scores(score: Name, way: Way) -> Response:
+        return await answer(f"run/scores/{score}/{way}", counting)
+
+    @app.get("/api/run/heads/{layer}/{head}", response_class=Numbers)
+    async def curves(layer: Number, head: Number) -> Response:
+        return await answer(f"run/heads/{layer}/{head}")
 
     @app.get("/api/run/heads/{layer}/{head}/examples/{score}")
-    async def examples(layer: Number, head: Number, score: Annotated[str, Path(pattern="^[a-z_]{1,40}$")]) -> Response:
+    async def examples(layer: Number, head: Number, score: Name) -> Response:
         return await answer(f"run/heads/{layer}/{head}/examples/{score}")
-
-    @app.get("/api/run/heads/{layer}/{head}/{step}")
-    async def curves(layer: Number, head: Number, step: Step) -> Response:
-        return await answer(f"run/heads/{layer}/{head}/{step}")
 
     return Guard(app, token=token, hosts=hosts, **limits)
 

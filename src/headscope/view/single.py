@@ -29,6 +29,8 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
                 "take a shorter --window, fewer layers with --layers, or one --reading",
             )
     target = make_folder_for(out)
+    if desk.run_data is not None:
+        desk.run_data.finish()
     paths = list(desk.paths())
 
     def answers() -> Iterator[tuple[str, Answer]]:

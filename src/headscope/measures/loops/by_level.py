@@ -101,7 +101,12 @@ def pairs_by_level(
         index.sizes, index.begins, index.cells, index.classes, index.distance, index.custom
     )  # fmt: skip
     kind, kinds_of, repeats, by_count, matched = index.kind, index.kinds, index.repeats, index.by_count, index.matched
-    positions, in_sentence, repeated, kinds_of_pairs = index.positions, rules.in_sentence, rules.repeated, index.base.shape[1]
+    positions, in_sentence, repeated, kinds_of_pairs = (
+        index.positions,
+        rules.in_sentence,
+        rules.repeated,
+        index.base.shape[1],
+    )
     tokens, most_pairs, steps = kind.shape[1], cells.shape[1], len(edges) - 1
     width, relations, at_tau = (tokens + 31) // 32 * 32, len(in_sentence), lowest - 2
     values, bins = np.empty(most_pairs, np.float32), np.empty(most_pairs, np.int8)

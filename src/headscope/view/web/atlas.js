@@ -172,5 +172,10 @@ export function atlasView({ layers, heads, label, onpick }) {
     }
   }
 
-  return { grid, arrange, choose, paint };
+  /** What the tiles show does not hold any more. */
+  function wait() {
+    for (const { button } of tiles.values()) button.classList.add("waiting");
+  }
+
+  return { grid, arrange, choose, paint, wait };
 }

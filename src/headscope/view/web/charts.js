@@ -2,7 +2,12 @@
 
 import { shown, vector } from "./dom.js";
 
-/** @typedef {{value: (number | null)[], low: (number | null)[], high: (number | null)[]}} Line */
+/**
+ * @typedef {(number | null)[]} Row
+ * @typedef {{
+ *   name: string, kind: string, value: Row, low?: Row, high?: Row, lower?: Row, upper?: Row, strong?: boolean,
+ * }} Line
+ */
 
 /**
  * Round numbers to mark an axis with.
@@ -22,15 +27,40 @@ export function ticks(low, high, most = 4) {
 }
 
 /**
- * A frame with axes; returns the picture and how values become places.
- * @param {{width: number, height: number, x: [number, number], y: [number, number], xlabel: string, label: string, percent?: boolean}} spec
+ * The same for an axis of ratios.
+ * @param {number} low
+ * @param {number} high
  */
-export function axes({ width, height, x, y, xlabel, label, percent }) {
+function ratioTicks(low, high) {
+  for (const steps of [
+    [1],
+    [1, 3],
+    [1, 2, 5],
+    [1, 1.5, 2, 3, 5, 7],
+    [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9],
+  ]) {
+    const values = [-3, -2, -1, 0, 1, 2, 3, 4].flatMap((power) => steps.map((each) => each * 10 ** power));
+    const inside = values.filter((each) => each >= low && each <= high).map((each) => Number(each.toPrecision(3)));
+    if (inside.length >= 3) return inside;
+  }
+  return ticks(low, high, 3);
+}
+
+/**
+ * A frame with axes; returns the picture and how values become places. `log`: the upright axis is of ratios.
+ * @param {{
+ *   width: number, height: number, x: [number, number], y: [number, number], xlabel: string, label: string,
+ *   percent?: boolean, log?: boolean, xticks?: [number, string][],
+ * }} spec
+ */
+export function axes({ width, height, x, y, xlabel, label, percent = false, log = false, xticks }) {
   const [left, right, top, bottom] = [42, 8, 8, 30];
+  const scaled = (/** @type {number} */ value) => (log ? Math.log(value) : value);
+  const [from, to] = y.map(scaled);
   const place = {
     x: (/** @type {number} */ value) => left + ((value - x[0]) / (x[1] - x[0] || 1)) * (width - left - right),
     y: (/** @type {number} */ value) =>
-      height - bottom - ((value - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom),
+      height - bottom - ((scaled(value) - from) / (to - from || 1)) * (height - top - bottom),
   };
   const picture = vector("svg", {
     viewBox: `0 0 ${width} ${height}`,
@@ -40,15 +70,15 @@ export function axes({ width, height, x, y, xlabel, label, percent }) {
     role: "img",
     "aria-label": label,
   });
-  for (const at of ticks(y[0], y[1], 3)) {
+  for (const at of log ? ratioTicks(y[0], y[1]) : ticks(y[0], y[1], 4)) {
     const text = percent ? `${Number((100 * at).toPrecision(3))} %` : String(at);
     picture.append(
       vector("line", { x1: left, x2: width - right, y1: place.y(at), y2: place.y(at), class: "grid" }),
       vector("text", { x: left - 5, y: place.y(at) + 3.5, "text-anchor": "end" }, text),
     );
   }
-  for (const at of ticks(x[0], x[1], 5)) {
-    picture.append(vector("text", { x: place.x(at), y: height - bottom + 13, "text-anchor": "middle" }, at));
+  for (const [at, text] of xticks ?? ticks(x[0], x[1], 5).map((each) => [each, String(each)])) {
+    picture.append(vector("text", { x: place.x(Number(at)), y: height - bottom + 13, "text-anchor": "middle" }, text));
   }
   picture.append(
     vector("text", { x: (left + width - right) / 2, y: height - 3, "text-anchor": "middle", class: "title" }, xlabel),
@@ -57,10 +87,25 @@ export function axes({ width, height, x, y, xlabel, label, percent }) {
 }
 
 /**
- * Shares of similar pairs by distance as bars; dashed, those of all pairs.
- * @param {{edges: number[], share: (number | null)[], base: (number | null)[], low?: (number | null)[], high?: (number | null)[], width: number, height: number}} spec
+ * Every so many of the names along an axis, so that none stands on another; each between two edges.
+ * @param {string[]} names
+ * @param {number} room pixels
+ * @returns {[number, string][]}
  */
-export function distances({ edges, share, base, low, high, width, height }) {
+export function named(names, room) {
+  const longest = Math.max(...names.map((each) => each.length), 1);
+  const every = Math.max(1, Math.ceil((names.length * (6.2 * longest + 6)) / room));
+  return names.flatMap((name, k) => (k % every ? [] : [/** @type {[number, string]} */ ([k + 0.5, name])]));
+}
+
+/**
+ * Shares of similar pairs by distance as bars; dashed, those of all pairs. Bars of bands, which have names, are of one
+ * width.
+ * @param {{
+ *   edges: number[], share: Row, base: Row, low?: Row, high?: Row, names?: string[], width: number, height: number,
+ * }} spec
+ */
+export function distances({ edges, share, base, low, high, names, width, height }) {
   const top = Math.max(0.001, ...share.map(Number), ...base.map(Number), ...(high ?? []).map((each) => Number(each)));
   const { picture, place } = axes({
     width,
@@ -70,10 +115,16 @@ export function distances({ edges, share, base, low, high, width, height }) {
     xlabel: "distance in tokens",
     percent: true,
     label: "How far apart similar tokens lie, as shares of all similar pairs; dashed: of all pairs",
+    xticks: names && named(names, width - 50),
   });
   share.forEach((value, k) => {
     if (value === null || Number.isNaN(value)) return;
     const [x1, x2] = [place.x(edges[k]), place.x(edges[k + 1])];
+    const range = names
+      ? names[k].replace("-", " to ")
+      : edges[k] + 1 < edges[k + 1]
+        ? `${edges[k]} to ${edges[k + 1] - 1}`
+        : edges[k];
     picture.append(
       vector(
         "rect",
@@ -87,7 +138,7 @@ export function distances({ edges, share, base, low, high, width, height }) {
         vector(
           "title",
           {},
-          `distance ${edges[k]}${edges[k + 1] - edges[k] > 1 ? ` to ${edges[k + 1] - 1}` : ""}: ${shown(100 * value, 1)} % (of all pairs ${shown(100 * Number(base[k]), 1)} %)`,
+          `distance ${range}: ${shown(100 * value, 1)} % (of all pairs ${shown(100 * Number(base[k]), 1)} %)`,
         ),
       ),
     );
@@ -112,50 +163,113 @@ export function distances({ edges, share, base, low, high, width, height }) {
 }
 
 /**
- * Lines over distance, each with a band for its interval.
- * @param {{edges: number[], lines: {name: string, line: Line, kind: string}[], xlabel: string, label: string, width: number, height: number}} spec
+ * Lines over layers or bands of distance, a point for each name. Of a strong line the interval is drawn as a band and
+ * the middle half of the heads by thin lines. Dashed: no effect; dotted: the smallest effect that matters.
+ * @param {{
+ *   names: string[], each: string, lines: Line[], none?: number | null, bound?: number | null,
+ *   range?: [number, number], xlabel: string, label: string, percent?: boolean, log?: boolean, digits?: number,
+ *   width: number, height: number,
+ * }} spec
  */
-export function lines({ edges, lines: drawn, xlabel, label, width, height }) {
-  const middles = edges.slice(0, -1).map((edge, k) => (edge + edges[k + 1] - 1) / 2);
-  const known = drawn
-    .flatMap(({ line }) => [...line.value, ...line.high])
-    .filter((each) => each !== null)
-    .map(Number);
-  const top = Math.max(1e-6, quantile(known, 0.98));
+export function lines(spec) {
+  const { names, each, lines: drawn, none = null, bound = null, percent = false, log = false, width, height } = spec;
+  const [least, most] = spec.range ?? rangeOf(drawn, [none, bound], log);
   const { picture, place } = axes({
     width,
     height,
-    x: [edges[0], edges[edges.length - 1]],
-    y: [0, top],
-    xlabel,
-    label,
-    percent: true,
+    x: [0, names.length],
+    y: [least, most],
+    xlabel: spec.xlabel,
+    label: spec.label,
+    percent,
+    log,
+    xticks: named(names, width - 50),
   });
-  drawn.forEach(({ name, line, kind }, order) => {
-    const there = middles.map((_, k) => k).filter((k) => line.value[k] !== null);
-    const bound = there.filter((k) => line.low[k] !== null && line.high[k] !== null);
-    const y = (/** @type {number | null} */ value) => place.y(Math.min(Number(value), top));
-    const upper = bound.map((k) => `${place.x(middles[k])} ${y(line.high[k])}`);
-    const lower = bound.map((k) => `${place.x(middles[k])} ${y(line.low[k])}`).reverse();
-    if (bound.length > 1)
-      picture.append(vector("path", { d: `M${[...upper, ...lower].join("L")}Z`, class: `band ${kind}` }));
-    const path = there.map((k) => `${place.x(middles[k])} ${y(line.value[k])}`).join("L");
-    if (there.length) picture.append(vector("path", { d: `M${path}`, class: `line ${kind}` }));
-    picture.append(
-      vector("path", { d: `M${width - 150} ${16 + 15 * order}h16`, class: `line ${kind}` }),
-      vector("text", { x: width - 128, y: 20 + 15 * order }, name),
-    );
-  });
+  const x = (/** @type {number} */ k) => place.x(k + 0.5);
+  const y = (/** @type {number | null} */ value) => place.y(Math.min(Math.max(Number(value), least), most));
+  const number = (/** @type {number | null} */ value) =>
+    percent ? `${shown(value === null ? null : 100 * value, 1)} %` : shown(value, spec.digits ?? 2);
+  for (const [at, kind] of /** @type {[number | null, string][]} */ ([
+    [none, "none"],
+    [bound, "bound"],
+  ])) {
+    if (at !== null && at >= least && at <= most)
+      picture.append(vector("line", { x1: place.x(0), x2: place.x(names.length), y1: y(at), y2: y(at), class: kind }));
+  }
+  for (const line of drawn) {
+    const { name, kind, value, low, high, lower, upper } = line;
+    const path = (/** @type {Row} */ row) => {
+      let pen = "M";
+      return row
+        .map((at, k) => {
+          const part = at === null ? "" : `${pen}${x(k).toFixed(1)} ${y(at).toFixed(1)}`;
+          pen = at === null ? "M" : "L";
+          return part;
+        })
+        .join("");
+    };
+    if (line.strong && low && high) {
+      const there = value.map((_, k) => k).filter((k) => low[k] !== null && high[k] !== null);
+      const above = there.map((k) => `${x(k)} ${y(high[k])}`);
+      const below = there.map((k) => `${x(k)} ${y(low[k])}`).reverse();
+      if (there.length > 1)
+        picture.append(vector("path", { d: `M${[...above, ...below].join("L")}Z`, class: `band ${kind}` }));
+    }
+    for (const row of line.strong ? [lower, upper] : []) {
+      if (row) picture.append(vector("path", { d: path(row), class: `line quartile ${kind}` }));
+    }
+    picture.append(vector("path", { d: path(value), class: `line ${kind}${line.strong ? " strong" : ""}` }));
+    value.forEach((at, k) => {
+      if (at === null) return;
+      const about = [
+        `${each} ${names[k].replace("-", " to ")}, ${name}: ${number(at)}`,
+        low && low[k] !== null ? `95 %: ${number(low[k])} to ${number(high?.[k] ?? null)}` : "",
+        lower && lower[k] !== null
+          ? `middle half of the heads: ${number(lower[k])} to ${number(upper?.[k] ?? null)}`
+          : "",
+      ];
+      const title = vector("title", {}, about.filter(Boolean).join("\n"));
+      picture.append(
+        vector("circle", { cx: x(k), cy: y(at), r: line.strong ? 2.5 : 2, class: `point ${kind}` }, title),
+      );
+    });
+  }
   return picture;
 }
 
 /**
- * @param {number[]} values
- * @param {number} share
+ * What a line looks like, for a key.
+ * @param {string} kind
  */
-function quantile(values, share) {
-  const ordered = [...values].sort((a, b) => a - b);
-  return ordered.length ? ordered[Math.min(ordered.length - 1, Math.floor(share * ordered.length))] : 1;
+export function swatch(kind) {
+  const line = vector("path", { d: "M1 5H27", class: `line strong ${kind}` });
+  return vector("svg", { viewBox: "0 0 28 10", width: 28, height: 10, class: "swatch", "aria-hidden": "true" }, line);
+}
+
+/**
+ * An axis that holds every line, no effect and the bound, and of strong lines as much as does not flatten the rest.
+ * @param {Line[]} drawn
+ * @param {(number | null)[]} marks
+ * @param {boolean} log
+ * @returns {[number, number]}
+ */
+function rangeOf(drawn, marks, log) {
+  const to = (/** @type {number} */ value) => (log ? Math.log(Math.max(value, 1e-3)) : value);
+  const known = (/** @type {Row} */ row) => row.flatMap((at) => (at === null ? [] : [to(at)]));
+  const values = known([...drawn.flatMap((line) => line.value), ...marks]);
+  if (!values.length) return log ? [0.5, 2] : [0, 1];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const span = high - low || 0.1;
+  const wide = known(
+    drawn.flatMap(({ strong, low: a, high: b, lower, upper }) =>
+      (strong ? [a, b, lower, upper] : []).flatMap((row) => row ?? []),
+    ),
+  );
+  const least = Math.max(Math.min(low, ...wide), low - span);
+  const most = Math.min(Math.max(high, ...wide), high + span);
+  const room = 0.04 * (most - least || span);
+  const back = (/** @type {number} */ value) => (log ? Math.exp(value) : value);
+  return [back(least - room), back(most + room)];
 }
 
 /**
@@ -163,10 +277,10 @@ function quantile(values, share) {
  * be drawn by their logarithms.
  * @param {{
  *   value: number | null, low: number | null, high: number | null, none: number, bound: number | null,
- *   range: [number, number], width: number, kind: string, label: string, ratio?: boolean,
+ *   range: [number, number], width: number, kind: string, label: string, log?: boolean,
  * }} spec
  */
-export function interval({ value, low, high, none, bound, range, width, kind, label, ratio = false }) {
+export function interval({ value, low, high, none, bound, range, width, kind, label, log = false }) {
   const height = 26;
   const picture = vector("svg", {
     viewBox: `0 0 ${width} ${height}`,
@@ -176,7 +290,7 @@ export function interval({ value, low, high, none, bound, range, width, kind, la
     role: "img",
     "aria-label": label,
   });
-  const scaled = (/** @type {number} */ at) => (ratio ? Math.log(Math.max(at, 0.05)) : at);
+  const scaled = (/** @type {number} */ at) => (log ? Math.log(Math.max(at, 0.05)) : at);
   const [from, to] = range.map(scaled);
   const x = (/** @type {number} */ at) =>
     6 + ((Math.min(Math.max(scaled(at), from), to) - from) / (to - from || 1)) * (width - 12);

@@ -28,17 +28,17 @@ export function thresholdSlider(sign, onmove, more = {}) {
 /**
  * One of a few words.
  * @param {string} legend
- * @param {{name: string, title: string}[]} words
+ * @param {{name: string, title: string, label?: string}[]} words
  * @param {(name: string) => void} onpick
  */
-function switchOf(legend, words, onpick) {
+export function switchOf(legend, words, onpick) {
   const group = `switch-${Math.random().toString(36).slice(2)}`; // several viewers may be on one page
-  const labels = words.map(({ name, title }) =>
+  const labels = words.map(({ name, title, label }) =>
     html(
       "label",
       { title },
       html("input", { type: "radio", name: group, value: name, onchange: () => onpick(name) }),
-      html("span", {}, name),
+      html("span", {}, label ?? name),
     ),
   );
   return {

@@ -1,109 +1,319 @@
-// The paper's claims with their verdicts, at whatever threshold the reader chooses. Nothing is computed here: every
-// number comes from Python, for each of the thresholds.
+// The paper's claims with their verdicts: a mark for each reading and control, and, on demand, the sentence and the numbers
+// behind it. At another threshold than the run's there are numbers and no verdicts. Nothing is computed here.
 
 import { interval } from "./charts.js";
-import { html, shown } from "./dom.js";
+import { html, refill, shown } from "./dom.js";
+import { findingDetails, mark, stated } from "./checks.js";
 
-const VERDICTS = { holds: "✓", "does not hold": "✗", open: "?", "no verdict": "–" };
-const NUMBERS = ["value", "low", "high", "verdict", "reason"];
-const OVER_THETA =
-  "Over θ this claim is read off the tokens with high attention: their share of the category over that of all tokens.";
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./state.js").Store} Store */
 
-/**
- * Which of the swept thresholds a claim is to be shown at; -1 for the run's own.
- * @param {any} run
- * @param {any} claim
- * @param {{runTau: number, runTheta: number}} state
- */
-function placeOf(run, claim, state) {
-  const asked = claim.over === "theta" ? state.runTheta : claim.over === "tau" ? state.runTau / 20 : 0;
-  if (!asked || (claim.over === "tau" && Math.abs(asked - run.tau) < 1e-9)) return -1;
-  return run.thresholds.findIndex((/** @type {number} */ each) => Math.abs(each - asked) < 1e-9);
-}
-
-/**
- * An axis wide enough for the claim at every threshold, so that it stands still while a slider moves.
- * @param {any} claim
- * @returns {[number, number]}
- */
-function rangeOf(claim) {
-  const { swept, own, none, bound } = claim;
-  const all = [...swept.low, ...swept.high, own.low, own.high, none, 2 * bound - none].filter((each) => each !== null);
-  const [low, high] = [Math.min(...all), Math.max(...all)];
-  const room = (high - low) * 0.05 || 0.1;
-  return [low - room, high + room];
-}
+const VERDICTS = /** @type {Record<string, string>} */ ({
+  holds: "✓",
+  qualified: "(✓)",
+  "does not hold": "✗",
+  open: "?",
+  "no verdict": "–",
+});
+const KINDS = /** @type {Record<string, string>} */ ({
+  dot: "top pairs, dot",
+  over: "other layers",
+  permuted: "permuted run",
+  rotated: "rotated run",
+});
+const OVER_THETA = "Over θ this claim is read off the tokens with high attention";
 
 /**
- * @param {any} run
- * @param {any} claim
- * @param {{runTau: number, runTheta: number}} state
+ * @param {{run: any, store: Store}} spec
  */
-function claimRow(run, claim, state) {
-  const place = placeOf(run, claim, state);
-  const finding = place < 0 ? claim.own : Object.fromEntries(NUMBERS.map((name) => [name, claim.swept[name][place]]));
-  const kind = finding.verdict.replaceAll(" ", "-");
-  const digits = (/** @type {number | null} */ value) => shown(value, claim.digits);
-  const limits = finding.low === null ? "" : ` [${digits(finding.low)}, ${digits(finding.high)}]`;
-  const number = finding.value === null ? "–" : digits(finding.value) + limits;
-  const sign = claim.over === "theta" ? "θ" : "τ";
-  const at = place < 0 ? "at the run's own thresholds" : `at ${sign} = ${run.thresholds[place].toFixed(2)}`;
-  const among = claim.over === "theta" && place >= 0 && claim.key.startsWith("1");
-  const picture = interval({
-    ...finding,
-    none: claim.none,
-    bound: claim.bound,
-    range: rangeOf(claim),
-    width: 190,
-    kind,
-    label: `${number}; no effect is ${claim.none}, the smallest that matters ${claim.bound}`,
-  });
-  const mark = VERDICTS[/** @type {keyof typeof VERDICTS} */ (finding.verdict)];
-  return html(
+export function findingsView({ run, store }) {
+  /** @type {any} */
+  let found = null;
+  /** @type {any} */
+  let swept = null;
+  const status = html("p", { class: "note", role: "status" });
+  const warnings = html("ul", { class: "warnings" });
+  const kinds = run.kinds.map((/** @type {any} */ each) => ({ ...each, label: KINDS[each.name] ?? each.name }));
+  const columns = ["claim", "measured", "95 % interval", "heads beyond", "pooled"];
+  const titles = [
+    "",
+    "shaded: the effect matters",
+    "",
+    "share of the heads beyond the bound",
+    "what a typical pair does",
+  ];
+  const heading = (/** @type {string} */ label, /** @type {string} */ title) =>
+    html("th", { scope: "col", class: "mark", title }, html("span", {}, label));
+  const top = html(
     "tr",
-    { "data-claim": claim.key, "data-verdict": finding.verdict, "data-value": finding.value },
-    html("th", { scope: "row" }, claim.key),
+    {},
+    html("td", {}),
+    ...columns.map((each, k) => html("th", { scope: "col", title: titles[k] || null }, each)),
+    heading("the paper's way", "as the paper reads S, at τ"),
+    ...kinds.map((/** @type {any} */ each) => heading(each.label, each.meaning)),
+    html("th", { scope: "col", class: "judged" }, "verdict"),
+  );
+  const body = html("tbody", {});
+  const root = html(
+    "section",
+    { class: "block", "aria-label": "Findings" },
+    html("h2", {}, "Findings"),
+    status,
+    warnings,
+    html("table", { class: "findings" }, html("thead", {}, top), body),
     html(
-      "td",
-      { class: "claim" },
-      html("b", {}, claim.claim),
-      html(
-        "details",
-        {},
-        html("summary", {}, `${claim.statistic}, ${at}`),
-        html("p", {}, `The paper: ${claim.says}`),
-        html("p", {}, claim.own.sentence),
-        among ? html("p", { class: "note" }, OVER_THETA) : null,
-        finding.reason ? html("p", { class: "note" }, finding.reason) : null,
-      ),
-    ),
-    html("td", {}, picture),
-    html("td", { class: "number" }, number),
-    html(
-      "td",
-      {},
-      html("span", { class: `verdict ${kind}` }, html("span", { "aria-hidden": "true" }, mark), ` ${finding.verdict}`),
+      "p",
+      { class: "note" },
+      "✓ passes · ✗ fails · ? cannot tell · – not run; open a claim for the sentence and every number",
     ),
   );
+  const width = kinds.length + 8; // columns
+
+  const isOpen = (/** @type {string} */ key) => store.get().runOpen.split(",").includes(key);
+  const toggle = (/** @type {string} */ key) => {
+    const open = store.get().runOpen.split(",").filter(Boolean);
+    store.set({ runOpen: (open.includes(key) ? open.filter((each) => each !== key) : [...open, key]).join(",") });
+  };
+
+  /**
+   * Which of the swept thresholds a claim is to be shown at; -1 for the run's own.
+   * @param {any} claim
+   * @param {State} state
+   */
+  function placeOf(claim, state) {
+    const own = claim.over === "theta" ? run.theta : run.tau;
+    const asked = claim.over === "theta" ? state.runTheta : claim.over === "tau" ? state.runTau / 20 : 0;
+    if (!asked || Math.abs(asked - own) < 1e-9) return -1;
+    return run.thresholds.findIndex((/** @type {number} */ each) => Math.abs(each - asked) < 1e-9);
+  }
+
+  /**
+   * What is shown of a claim: its statistics with their state, and whatever else is known at this threshold.
+   * @param {any} claim
+   * @param {State} state
+   */
+  function rowOf(claim, state) {
+    const place = placeOf(claim, state);
+    const finding = found?.claims[claim.key] ?? null;
+    if (place < 0) {
+      return { finding, at: "", checks: finding?.statistics ?? [], state: finding?.state, verdict: finding?.verdict };
+    }
+    const sign = claim.over === "theta" ? "θ" : "τ";
+    const at = `${sign} = ${run.thresholds[place].toFixed(2)}`;
+    const checks = (swept?.claims[claim.key] ?? []).map((/** @type {any} */ each) => ({
+      ...Object.fromEntries(["value", "low", "high", "state"].map((name) => [name, each[name][place]])),
+      why: each.reason[place],
+      label: each.statistic,
+      bound: each.bound,
+      none: each.none,
+      above: true,
+    }));
+    const worst = ["fails", "not run", "cannot tell", "passes"].find((name) =>
+      checks.some((/** @type {any} */ each) => each.state === name),
+    );
+    return { finding, at, checks, state: worst, verdict: checks.length ? "no verdict" : undefined };
+  }
+
+  /**
+   * @param {any} claim
+   * @param {State} state
+   */
+  function claimRow(claim, state) {
+    const row = rowOf(claim, state);
+    const first = row.checks[0] ?? null;
+    const known = first !== null;
+    const kind = (row.verdict ?? "").replaceAll(" ", "-");
+    const digits = (/** @type {number | null} */ value) => shown(value, claim.digits);
+    const number = (/** @type {any} */ each) =>
+      each.value === null
+        ? "–"
+        : digits(each.value) + (each.low === null ? "" : ` [${digits(each.low)}, ${digits(each.high)}]`);
+    const numbers = row.checks.map((/** @type {any} */ each) => html("div", {}, number(each)));
+    const open = isOpen(claim.key);
+    const more = `more-${claim.key}`;
+    const button = html(
+      "button",
+      {
+        type: "button",
+        class: "plain",
+        "aria-expanded": String(open),
+        "aria-controls": open ? more : null,
+        onclick: () => toggle(claim.key),
+      },
+      claim.claim,
+    );
+    const cell = (/** @type {string} */ label, /** @type {any[]} */ ...children) =>
+      html("td", { class: "tight", "data-label": label }, ...children);
+    const empty = html("span", { class: "waiting", "aria-hidden": "true" }, "…");
+    const marks = kinds.map((/** @type {any} */ each) => {
+      const state_ = row.finding?.marks[each.name];
+      return html(
+        "td",
+        {
+          class: state_ ? "mark" : "mark without",
+          "data-label": each.label,
+          "data-kind": each.name,
+          "data-state": state_ || null,
+        },
+        state_ ? mark(state_, stated(row.finding, each.name)) : null,
+      );
+    });
+    const lines = [
+      html(
+        "tr",
+        { "data-claim": claim.key, "data-verdict": row.verdict, "data-value": first?.value },
+        html("th", { scope: "row" }, claim.key),
+        html("td", { class: "claim" }, button, html("span", { class: "note" }, briefly(claim, row))),
+        cell("", known ? picture(claim, first, kind, number(first)) : empty),
+        html("td", { class: "number tight", "data-label": "" }, ...numbers),
+        cell("heads beyond", known && !row.at ? percent(first.beyond) : ""),
+        cell("pooled", known && !row.at ? shownOrNot(first.pooled, claim.digits) : ""),
+        html(
+          "td",
+          {
+            class: "mark",
+            "data-label": row.at || "the paper's way",
+            "data-kind": "statistic",
+            "data-state": row.state,
+          },
+          row.state ? mark(row.state, first?.why || number(first)) : null,
+        ),
+        ...marks,
+        html(
+          "td",
+          { class: "judged" },
+          row.verdict
+            ? html(
+                "span",
+                { class: `verdict ${kind}` },
+                html("span", { "aria-hidden": "true" }, VERDICTS[row.verdict]),
+                ` ${row.verdict}`,
+              )
+            : null,
+        ),
+      ),
+    ];
+    if (open && row.finding) {
+      const details = findingDetails(claim, row.finding, row.at ? { at: row.at, checks: row.checks } : null);
+      lines.push(html("tr", { class: "more", id: more }, html("td", {}), html("td", { colspan: width - 1 }, details)));
+    }
+    return lines;
+  }
+
+  /**
+   * What to know before anything is opened: what a qualified claim hangs on, why an open one is open.
+   * @param {any} claim
+   * @param {ReturnType<typeof rowOf>} row
+   */
+  function briefly(claim, row) {
+    if (row.at)
+      return row.checks.length
+        ? `at ${row.at}${claim.key === "6" || claim.key[0] === "1" ? `: ${row.checks[0].label}` : ""}`
+        : "";
+    const finding = row.finding;
+    if (!finding) return "";
+    if (finding.verdict === "qualified") {
+      const hangs = finding.controls.filter((/** @type {any} */ each) => each.state === "fails");
+      return `hangs ${[...new Set(hangs.map((/** @type {any} */ each) => each.without.split(":")[0]))].join("; and ")}`;
+    }
+    if (finding.verdict !== "open") return "";
+    const unclear = [...finding.statistics, ...finding.controls].filter(
+      (/** @type {any} */ each) => each.state !== "passes" && each.state !== "fails",
+    );
+    return `unclear: ${[...new Set(unclear.map((/** @type {any} */ each) => (each.name === "statistic" ? "the number itself" : each.label)))].join("; ")}`;
+  }
+
+  /**
+   * @param {any} claim
+   * @param {any} first
+   * @param {string} kind
+   * @param {string} number
+   */
+  function picture(claim, first, kind, number) {
+    return interval({
+      value: first.value,
+      low: first.low,
+      high: first.high,
+      none: first.none,
+      bound: first.bound,
+      range: rangeOf(claim, first),
+      width: 130,
+      kind,
+      label: `${number}; no effect is ${first.none}, the smallest that matters ${shown(first.bound, 3)}`,
+    });
+  }
+
+  /**
+   * An axis wide enough for the claim at every threshold, so that it stands still while a slider moves.
+   * @param {any} claim
+   * @param {any} first
+   * @returns {[number, number]}
+   */
+  function rangeOf(claim, first) {
+    const own = found?.claims[claim.key]?.statistics[0];
+    const over = swept?.claims[claim.key]?.[0];
+    const same = over && over.statistic === (own ?? first).label; // over θ some claims are measured otherwise
+    const rows = claim.over === "tau" || same || !over ? [own ?? first, over] : [first === own ? own : over];
+    const all = rows
+      .flatMap((each) => (each ? [each.low, each.high, each.value] : []))
+      .flat()
+      .concat([first.none, 2 * first.bound - first.none, first.low, first.high])
+      .filter((each) => each !== null && each !== undefined);
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    const room = (high - low) * 0.05 || 0.1;
+    return [low - room, high + room];
+  }
+
+  /** Write the table. The row that has the focus keeps it. */
+  function show() {
+    const state = store.get();
+    const shadow = /** @type {ShadowRoot | Document} */ (root.getRootNode());
+    const focused = shadow.activeElement?.closest?.("tr[data-claim]")?.getAttribute("data-claim");
+    refill(body, ...run.claims.flatMap((/** @type {any} */ claim) => claimRow(claim, state)));
+    if (focused) {
+      /** @type {HTMLElement | null} */ (body.querySelector(`tr[data-claim="${focused}"] button`))?.focus();
+    }
+    const elsewhere = run.claims.some((/** @type {any} */ claim) => placeOf(claim, state) >= 0);
+    const waits = !found
+      ? "Working out intervals and controls; the heads below are ready meanwhile …"
+      : elsewhere && !swept
+        ? "Working out the other thresholds …"
+        : elsewhere
+          ? `Verdicts are given at the paper's thresholds alone; here each number is held against its bound. At another τ matched counts are pooled over windows. ${OVER_THETA}.`
+          : found.unread;
+    refill(status, waits || "");
+    status.classList.toggle("busy", !found || (elsewhere && !swept));
+  }
+
+  show();
+  return {
+    root,
+    show,
+    /** Whether a threshold is asked for that only the sweep knows. */
+    needsSweep: () => swept === null && run.claims.some((/** @type {any} */ claim) => placeOf(claim, store.get()) >= 0),
+    /** @param {any} answer */
+    take: (answer) => {
+      found = answer;
+      refill(warnings, ...answer.warnings.map((/** @type {string} */ each) => html("li", {}, each)));
+      show();
+    },
+    /** @param {any} answer */
+    takeSweep: (answer) => {
+      swept = answer;
+      show();
+    },
+  };
+}
+
+/** @param {number | null} value */
+function percent(value) {
+  return value === null || value === undefined ? "" : `${Math.round(100 * value)} %`;
 }
 
 /**
- * The table of all claims. Rows that are open stay open.
- * @param {any} run
- * @param {{runTau: number, runTheta: number}} state
- * @param {HTMLElement} table
+ * @param {number | null} value
+ * @param {number} digits
  */
-export function showFindings(run, state, table) {
-  const open = new Set(
-    [...table.querySelectorAll("details[open]")].map((each) => each.closest("tr")?.getAttribute("data-claim")),
-  );
-  const rows = run.claims.map((/** @type {any} */ claim) => claimRow(run, claim, state));
-  for (const row of rows) {
-    if (open.has(row.getAttribute("data-claim"))) row.querySelector("details").open = true;
-  }
-  const heads = ["", "the paper's claim", "measured; shaded: the effect matters", "95 % interval", "verdict"];
-  table.replaceChildren(
-    html("thead", {}, html("tr", {}, ...heads.map((each) => html(each ? "th" : "td", {}, each)))),
-    html("tbody", {}, ...rows),
-  );
+function shownOrNot(value, digits) {
+  return value === null || value === undefined ? "" : shown(value, digits);
 }

@@ -184,7 +184,9 @@ export async function mount(place, source, { state: given, keep, whole }) {
   const key = (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     const from = /** @type {HTMLElement} */ (event.composedPath()[0]);
-    if (from.matches?.("input, textarea, select, summary, [contenteditable=true]")) return;
+    if (from.matches?.("textarea, select, summary, input:not([type=radio], [type=checkbox]), [contenteditable=true]"))
+      return;
+    if (from.matches?.("input[type=radio]") && event.key.startsWith("Arrow")) return; // from word to word of a switch
     if (event.key === "?") help.showModal();
     else {
       const page = state.get().page === "run" && pages.run ? pages.run : pages.text;

@@ -2,13 +2,15 @@
 
 import { atlasView } from "./atlas.js";
 import { interval } from "./charts.js";
-import { css, palette, sided } from "./colours.js";
+import { css, palette, reachOf, sided } from "./colours.js";
 import { html, refill, shown } from "./dom.js";
 import { scaleOf } from "./legend.js";
+import { wayName } from "./ways.js";
 
 /** @typedef {import("./atlas.js").Tile} Tile */
 /** @typedef {import("./source.js").Tensors} Tensors */
 /** @typedef {import("./state.js").Store} Store */
+/** @typedef {import("./ways.js").Quantity} Quantity */
 
 const ENDS = 12; // heads shown at either end of the ranking
 
@@ -16,12 +18,13 @@ const ENDS = 12; // heads shown at either end of the ranking
  * @param {{run: any, store: Store, theme: () => "light" | "dark"}} spec
  */
 export function runAtlas({ run, store, theme }) {
-  /** @type {Tensors | null} */
-  let data = null;
+  /** What is shown; all of it or nothing. @type {{score: Quantity, way: string, heads: Float64Array} | null} */
+  let now = null;
+  const scores = run.quantities.filter((/** @type {Quantity} */ each) => each.heads);
   const sorting = html(
     "select",
     { "aria-label": "Score", onchange: () => store.set({ runScore: sorting.value }) },
-    ...run.scores.map((/** @type {any} */ each) => html("option", { value: each.name }, each.label)),
+    ...scores.map((/** @type {Quantity} */ each) => html("option", { value: each.name }, each.label)),
   );
   const ranked = html("input", { type: "checkbox", onchange: () => store.set({ runRanked: ranked.checked }) });
   const atlas = atlasView({
@@ -30,6 +33,7 @@ export function runAtlas({ run, store, theme }) {
     label: "Heads: a row for each layer",
     onpick: (layer, head) => store.set({ runLayer: layer, runHead: head }),
   });
+  const meaning = html("p", { class: "note" });
   const legend = html("div", { class: "legend" });
   const ranking = html("div", { class: "ranking", role: "group", "aria-label": "Heads by score, with intervals" });
   const side = html(
@@ -37,6 +41,7 @@ export function runAtlas({ run, store, theme }) {
     { "aria-label": "Atlas of heads" },
     html("div", { class: "panel-header" }, html("h2", {}, "Heads"), html("label", { class: "toggle" }, ranked, "sort")),
     sorting,
+    meaning,
     html("div", { class: "atlas-holder" }, atlas.grid),
     legend,
     html("h3", {}, "With intervals"),
@@ -44,15 +49,13 @@ export function runAtlas({ run, store, theme }) {
   );
 
   /**
-   * @param {"value" | "low" | "high"} what
-   * @param {number} score
+   * @param {0 | 1 | 2} what value, low, high
    * @param {number} layer
    * @param {number} head
    */
-  function number(what, score, layer, head) {
-    if (!data) return NaN;
+  function number(what, layer, head) {
     const row = run.layers.indexOf(layer);
-    return Number(data[what].data[(score * run.layers.length + row) * run.heads + head]);
+    return now ? now.heads[(what * run.layers.length + row) * run.heads + head] : NaN;
   }
 
   /**
@@ -66,66 +69,69 @@ export function runAtlas({ run, store, theme }) {
   }
 
   function show() {
-    if (!data) return;
+    if (!now) return;
     const state = store.get();
-    const place = Math.max(
-      0,
-      run.scores.findIndex((/** @type {any} */ each) => each.name === state.runScore),
-    );
-    const score = run.scores[place];
+    const { score, way } = now;
     const heads = run.layers.flatMap((/** @type {number} */ layer) =>
-      Array.from({ length: run.heads }, (_, head) => ({ layer, head, score: number("value", place, layer, head) })),
+      Array.from({ length: run.heads }, (_, head) => ({ layer, head, score: number(0, layer, head) })),
     );
     const range = middle(heads.map((/** @type {{score: number}} */ each) => each.score));
     const colours = palette(theme(), score.base === null ? "norms" : "sides");
     const tiles = heads.map((/** @type {{layer: number, head: number, score: number}} */ each) => ({
       ...each,
-      title: `95 %: ${["low", "high"].map((end) => shown(number(/** @type {"low" | "high"} */ (end), place, each.layer, each.head))).join(" to ")}`,
+      title: `95 %: ${shown(number(1, each.layer, each.head))} to ${shown(number(2, each.layer, each.head))}`,
       paint: (/** @type {HTMLCanvasElement} */ canvas) => {
         [canvas.width, canvas.height] = [1, 1];
         const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-        context.fillStyle = Number.isNaN(each.score) ? "#888888" : css(colours, sided(each.score, score.base, range));
+        const share = sided(each.score, score.base, range, score.logarithmic);
+        context.fillStyle = Number.isNaN(each.score) ? "#888888" : css(colours, share);
         context.fillRect(0, 0, 1, 1);
       },
     }));
-    atlas.arrange(tiles, state.runRanked, { ...score, meaning: "" });
+    const { name, base } = score;
+    const label = `${score.label}, ${wayName(way, score)}`;
+    atlas.arrange(tiles, state.runRanked, { name, base, label, meaning: score.meaning });
     atlas.paint(tiles, theme());
     atlas.choose(state.runLayer, state.runHead);
+    refill(meaning, `${score.meaning}; ${wayName(way, score)}`);
     showLegend(score, range, colours);
-    showRanking(tiles, place, score);
+    showRanking(tiles, score);
   }
 
   /**
-   * @param {any} score
+   * @param {Quantity} score
    * @param {[number, number]} range
    * @param {Uint8ClampedArray} colours
    */
-  function showLegend(score, [low, high], colours) {
-    const far = (/** @type {number} */ value) => Math.abs(Math.log(Math.max(value, 1e-3)));
-    const reach =
-      score.base === 1 ? Math.exp(Math.max(far(low), far(high), 0.05)) : Math.max(Math.abs(low), Math.abs(high));
-    const ends =
-      score.base === 1 ? [1 / reach, 1, reach] : score.base === 0 ? [-reach, 0, reach] : [low, (low + high) / 2, high];
-    refill(
-      legend,
-      ...scaleOf(
-        score.label,
-        colours,
-        ends.map((each) => shown(each)),
-      ),
+  function showLegend({ base, logarithmic, label }, range, colours) {
+    const [low, high] = range;
+    let ends = [low, (low + high) / 2, high];
+    if (base !== null) {
+      const reach = reachOf(base, range, logarithmic);
+      ends = logarithmic ? [base / Math.exp(reach), base, base * Math.exp(reach)] : [base - reach, base, base + reach];
+    }
+    const unknown = html("span", {}, html("span", { class: "no-number", "aria-hidden": "true" }), " no number");
+    const scale = scaleOf(
+      label,
+      colours,
+      ends.map((each) => shown(each)),
     );
+    refill(legend, ...scale, heads().some(Number.isNaN) ? unknown : null);
+  }
+
+  /** @returns {number[]} */
+  function heads() {
+    return now ? Array.from(now.heads.subarray(0, run.layers.length * run.heads)) : [];
   }
 
   /**
    * @param {Tile[]} tiles
-   * @param {number} place
-   * @param {any} score
+   * @param {Quantity} score
    */
-  function showRanking(tiles, place, score) {
+  function showRanking(tiles, score) {
     const order = tiles.filter((each) => !Number.isNaN(each.score)).sort((a, b) => b.score - a.score);
     const ends = order.length > 2 * ENDS ? [...order.slice(0, ENDS), null, ...order.slice(-ENDS)] : order;
-    const limits = (/** @type {Tile} */ each) =>
-      /** @type {const} */ (["low", "high"]).map((end) => number(end, place, each.layer, each.head));
+    const limits = (/** @type {Tile} */ each) => [number(1, each.layer, each.head), number(2, each.layer, each.head)];
     const known = ends.flatMap((each) => (each ? [each.score, ...limits(each)] : []));
     const numbers = [...known, score.base ?? NaN].filter((each) => !Number.isNaN(each));
     const range = /** @type {[number, number]} */ ([Math.min(...numbers), Math.max(...numbers)]);
@@ -147,9 +153,9 @@ export function runAtlas({ run, store, theme }) {
           high,
           none: score.base ?? range[0],
           bound: null,
-          ratio: score.base === 1,
+          log: score.logarithmic,
           range,
-          width: 150,
+          width: 215,
           kind: "",
           label: `${shown(each.score)}, 95 % from ${shown(low)} to ${shown(high)}`,
         }),
@@ -162,12 +168,21 @@ export function runAtlas({ run, store, theme }) {
   return {
     side,
     show,
-    number,
     choose: atlas.choose,
-    /** @param {Tensors} tensors */
-    take: (tensors) => {
-      data = tensors;
+    /**
+     * @param {Quantity} score
+     * @param {string} way
+     * @param {Tensors} tensors
+     */
+    take: (score, way, tensors) => {
+      now = { score, way, heads: /** @type {Float64Array} */ (tensors.heads.data) };
       show();
+    },
+    /** The head that shows the score most. @returns {{runLayer: number, runHead: number}} */
+    first: () => {
+      const known = heads().map((each) => (Number.isNaN(each) ? -Infinity : each));
+      const place = known.indexOf(Math.max(...known));
+      return { runLayer: run.layers[Math.floor(place / run.heads)], runHead: place % run.heads };
     },
     follow: () => {
       ranked.checked = store.get().runRanked;

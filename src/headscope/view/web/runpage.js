@@ -1,18 +1,25 @@
-// A collection of texts: findings with verdicts, the atlas of heads by score, and what lies behind one head.
+// A collection of texts: the atlas of heads by score, what layers do, findings with verdicts, and what lies behind one
+// head. Heads are shown first; findings take longer and come when they are ready.
 
-import { thresholdSlider } from "./controls.js";
+import { switchOf, thresholdSlider } from "./controls.js";
 import { html, refill } from "./dom.js";
 import { saveFile } from "./exports.js";
-import { showFindings } from "./findings.js";
+import { findingsView } from "./findings.js";
+import { layersView } from "./layers.js";
 import { runAtlas } from "./runatlas.js";
 import { runHead } from "./runhead.js";
+import { runNumbers } from "./runnumbers.js";
 import { differing } from "./state.js";
+import { PAPER, wayName, wayOf, wayTitle } from "./ways.js";
 
 /** @typedef {import("./source.js").Source} Source */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Store} Store */
+/** @typedef {import("./ways.js").Quantity} Quantity */
 
 const REST = 150; // milliseconds that a slider rests before heads are fetched
+const AGAIN = 700; // … until what is being worked out is asked for again
+const POOLED = "not the run's own τ: matched ratios are pooled over windows here";
 
 /**
  * @param {{
@@ -21,24 +28,15 @@ const REST = 150; // milliseconds that a slider rests before heads are fetched
  * }} spec
  */
 export function runPage({ source, store, theme, tell, fail }) {
+  const numbers = runNumbers(source);
+  /** Everything that is made for a run; all of it or nothing. @type {ReturnType<typeof makeViews> | null} */
+  let views = null;
   /** @type {any} */
   let run = null;
-  /** @type {ReturnType<typeof runAtlas> | null} */
-  let atlas = null;
-  /** @type {ReturnType<typeof runHead> | null} */
-  let detail = null;
-  let [asked, later] = [0, 0];
+  let [asked, later, closed, sweeping] = [0, 0, false, false];
 
-  const {
-    range: tau,
-    output: tauShown,
-    label: tauLabel,
-  } = thresholdSlider("τ", (value) => store.set({ runTau: Math.round(value) }));
-  const {
-    range: theta,
-    output: thetaShown,
-    label: thetaLabel,
-  } = thresholdSlider("θ", (value) => store.set({ runTheta: value }));
+  const tau = thresholdSlider("τ", (value) => store.set({ runTau: Math.round(value) }));
+  const theta = thresholdSlider("θ", (value) => store.set({ runTheta: value }));
   const back = () => run && store.set({ runTau: Math.round(20 * run.tau), runTheta: 0 });
   const save = async () => {
     try {
@@ -49,73 +47,143 @@ export function runPage({ source, store, theme, tell, fail }) {
   };
   const button = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
     html("button", { type: "button", class: "small", onclick }, label);
-  const controls = html(
-    "div",
-    { class: "controls" },
-    tauLabel,
-    thetaLabel,
-    button("the run's own", back),
-    source.download ? button("Save result.nc", () => void save()) : null,
-    html("span", { class: "note" }, "thresholds of the findings; every number was computed beforehand"),
-  );
-  const findings = html("table", { class: "findings" });
-  const warnings = html("ul", { class: "warnings" });
+  const note = html("span", { class: "note", role: "status" });
+  const controls = html("div", { class: "controls" });
   const columns = html("div", { class: "columns" });
-  const root = html(
-    "div",
-    { class: "run-page" },
-    controls,
-    html("section", { class: "block" }, html("h2", {}, "Findings"), warnings, findings),
-    columns,
-  );
+  const root = html("div", { class: "run-page" }, controls, columns);
+
+  /** @param {any} about */
+  function makeViews(about) {
+    const ways = [PAPER, ...about.readings.map((/** @type {any} */ each) => each.name), ...about.maps];
+    const way = switchOf(
+      "How S is read",
+      ways.map((name) => ({ name, label: wayName(name), title: wayTitle(about, name) })),
+      (name) => store.set({ runWay: name }),
+    );
+    const atlas = runAtlas({ run: about, store, theme });
+    const layers = layersView({ run: about, store, numbers, fail });
+    const detail = runHead({ source, run: about, numbers, fail, onopen: open });
+    const findings = findingsView({ run: about, store });
+    return { ways, way, atlas, layers, detail, findings };
+  }
+
+  /** The score that the atlas shows. @returns {Quantity} */
+  function score() {
+    const { runScore } = store.get();
+    return run.quantities.find((/** @type {Quantity} */ each) => each.name === runScore);
+  }
 
   async function loadHeads() {
+    if (!views) return;
     const turn = ++asked;
-    const step = store.get().runTau;
+    const state = store.get();
+    const [wanted, way] = [score(), wayOf(score(), state.runWay)];
     try {
-      const tensors = await source.get(`run/atlas/${step}`);
+      const tensors = await numbers.get(wanted, way, state.runTau, true);
       if (turn !== asked) return;
-      atlas?.take(tensors);
-      root.dataset.ready = String(step);
-      await detail?.show(store.get());
+      views.atlas.take(wanted, way, tensors);
+      root.dataset.ready = `${wanted.name}/${way === PAPER ? state.runTau : way}`;
       tell("", "calm");
     } catch (error) {
       if (turn === asked) fail(error);
     }
   }
 
+  /** Everything but the atlas, which has been drawn. */
+  async function loadRest() {
+    await Promise.all([views?.detail.show(store.get()).catch(fail), views?.layers.show()]);
+  }
+
+  /**
+   * Ask until it is there.
+   * @param {string} path
+   * @returns {Promise<any>}
+   */
+  async function worked(path) {
+    for (;;) {
+      const answer = await source.get(path);
+      if (answer.ready || closed) return answer;
+      await new Promise((resolve) => setTimeout(resolve, AGAIN));
+    }
+  }
+
+  async function loadFindings() {
+    const answer = await worked("run/findings");
+    if (closed) return;
+    views?.findings.take(answer);
+    root.dataset.findings = "ready";
+  }
+
+  async function loadSweep() {
+    if (sweeping || !views?.findings.needsSweep()) return;
+    sweeping = true;
+    try {
+      const answer = await worked("run/sensitivity");
+      if (closed) return;
+      views.findings.takeSweep(answer);
+      root.dataset.swept = "ready";
+    } catch (error) {
+      sweeping = false;
+      fail(error);
+    }
+  }
+
   function follow() {
+    if (!views) return;
     const state = store.get();
-    const [low, high] = [run.thresholds[0], run.thresholds[run.thresholds.length - 1]];
+    const reach = [run.thresholds[0], run.thresholds[run.thresholds.length - 1], run.tau];
+    const [low, high] = [Math.min(...reach), Math.max(...reach)];
     const steps = [20 * low, 20 * high, 1, state.runTau].map((each) => String(Math.round(each)));
-    [tau.min, tau.max, tau.step, tau.value] = steps;
-    [theta.min, theta.max, theta.step, theta.value] = [low, high, 0.05, state.runTheta || run.theta].map(String);
-    tauShown.value = (state.runTau / 20).toFixed(2);
-    thetaShown.value = (state.runTheta || run.theta).toFixed(2);
-    atlas?.follow();
+    [tau.range.min, tau.range.max, tau.range.step, tau.range.value] = steps;
+    const thetas = [run.thresholds[0], run.thresholds[run.thresholds.length - 1], 0.05, state.runTheta || run.theta];
+    [theta.range.min, theta.range.max, theta.range.step, theta.range.value] = thetas.map(String);
+    tau.output.value = (state.runTau / 20).toFixed(2);
+    theta.output.value = (state.runTheta || run.theta).toFixed(2);
+    // Every reading can be had of curves and charts; maps only where the score is of them.
+    const shown = score();
+    const offered = views.ways.filter((way) => !run.maps.includes(way) || shown.ways.includes(way));
+    views.way.follow(offered.includes(state.runWay) ? state.runWay : PAPER, offered);
+    const pooled = shown.matched && wayOf(shown, state.runWay) === PAPER && state.runTau !== Math.round(20 * run.tau);
+    refill(note, pooled ? POOLED : "");
+    views.atlas.follow();
   }
 
   async function begin() {
     try {
-      tell("Working out the findings at every threshold …", "busy");
+      tell("Opening the run …", "busy");
       const answer = await source.get("run");
       const state = store.get();
-      const known = answer.scores.some((/** @type {any} */ each) => each.name === state.runScore);
+      const scores = answer.quantities.filter((/** @type {Quantity} */ each) => each.heads);
+      const known = scores.some((/** @type {Quantity} */ each) => each.name === state.runScore);
       store.set({
         runTau: state.runTau || Math.round(20 * answer.tau),
-        runScore: known ? state.runScore : (answer.scores[3] ?? answer.scores[0]).name,
+        runScore: known ? state.runScore : (scores[3] ?? scores[0]).name,
       });
       run = answer;
       tell(
         `${run.model} · ${run.stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`,
       );
-      refill(warnings, ...run.warnings.map((/** @type {string} */ each) => html("li", {}, each)));
-      atlas = runAtlas({ run, store, theme });
-      detail = runHead({ source, run, number: atlas.number, onopen: open });
-      refill(columns, atlas.side, detail.root);
+      views = makeViews(run);
+      refill(
+        controls,
+        views.way.field,
+        tau.label,
+        theta.label,
+        button("the run's own", back),
+        source.download ? button("Save result.nc", () => void save()) : null,
+        note,
+      );
+      refill(columns, views.atlas.side, views.detail.root);
+      refill(root, controls, views.findings.root, columns, views.layers.root);
       follow();
-      showFindings(run, store.get(), findings);
       await loadHeads();
+      const { runLayer, runHead } = store.get();
+      const there = run.layers.includes(runLayer) && runHead >= 0 && runHead < run.heads;
+      if (!there && root.dataset.ready) store.set(views.atlas.first());
+      const rest = loadRest();
+      await loadFindings();
+      await loadSweep();
+      await rest;
     } catch (error) {
       fail(error);
     }
@@ -128,30 +196,41 @@ export function runPage({ source, store, theme, tell, fail }) {
    */
   function open(text, layer, head) {
     const options = { ...run.options, stack: run.stack };
-    const tau_ = store.get().runTau;
-    store.set({ page: "text", text, id: "", options, layer, head, tau: tau_, token: -1, x: 0, y: 0, n: 0 });
+    const { runTau, runWay } = store.get();
+    const read = run.readings.some((/** @type {any} */ each) => each.name === runWay);
+    const own = { reading: read ? runWay : run.readings[0].name, top: read };
+    store.set({ page: "text", text, id: "", options, layer, head, tau: runTau, ...own, token: -1, x: 0, y: 0, n: 0 });
   }
 
   store.on((state, before) => {
-    if (state.page !== "run" || !run) return;
+    if (state.page !== "run" || !views) return;
     const own = differing(state, before);
     follow();
-    if (own("runTau", "runTheta")) showFindings(run, state, findings);
+    if (own("runTau", "runTheta", "runOpen")) views.findings.show();
+    if (own("runTau", "runTheta")) void loadSweep();
     if (own("runTau")) {
       clearTimeout(later);
-      later = window.setTimeout(() => void loadHeads(), REST);
+      later = window.setTimeout(() => void loadHeads().then(loadRest), REST);
     }
-    if (own("runScore", "runRanked", "theme")) atlas?.show();
-    if (own("runLayer", "runHead")) atlas?.choose(state.runLayer, state.runHead);
-    if (own("runLayer", "runHead", "runScore")) void detail?.show(state).catch(fail);
+    if (own("runScore", "runWay")) void loadHeads();
+    if (own("runRanked", "theme")) views.atlas.show();
+    if (own("runLayer", "runHead")) views.atlas.choose(state.runLayer, state.runHead);
+    if (own("runLayer", "runHead", "runScore", "runWay")) void views.detail.show(state).catch(fail);
+    if (own("runWay", "runSum")) void views.layers.show();
   });
 
   /** @param {KeyboardEvent} event */
   function key(event) {
     /** @type {Record<string, [number, number]>} */
     const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    if (!run || !(event.key in moves)) return false;
+    if (!run || !views) return false;
     const state = store.get();
+    if (event.key === "r") {
+      const offered = views.ways.filter((way) => !run.maps.includes(way) || score().ways.includes(way));
+      store.set({ runWay: offered[(offered.indexOf(state.runWay) + 1) % offered.length] });
+      return true;
+    }
+    if (!(event.key in moves)) return false;
     const row = Math.max(0, run.layers.indexOf(state.runLayer)) + moves[event.key][0];
     const head = Math.max(0, state.runHead) + moves[event.key][1];
     const there = row >= 0 && row < run.layers.length && head >= 0 && head < run.heads;
@@ -164,7 +243,10 @@ export function runPage({ source, store, theme, tell, fail }) {
     key,
     begin,
     begun: () => run !== null,
-    repaint: () => atlas?.show(),
-    close: () => clearTimeout(later),
+    repaint: () => views?.atlas.show(),
+    close: () => {
+      closed = true;
+      clearTimeout(later);
+    },
   };
 }

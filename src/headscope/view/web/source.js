@@ -71,6 +71,7 @@ function remembering(ask) {
       bytes: 0,
       promise: ask(path).then(
         ({ value, bytes }) => {
+          if (value?.ready === false) kept.delete(path); // it is still being worked out
           entry.bytes = bytes;
           let total = 0;
           for (const each of kept.values()) total += each.bytes;

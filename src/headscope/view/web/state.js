@@ -2,6 +2,7 @@
 
 /**
  * @typedef {"similarity" | "level" | "attention" | "received" | "norms"} Shown
+ * @typedef {"median" | "share" | "pooled"} Summing
  * @typedef {{id: string, text: string, layer: number, head: number, reading: string}} Pin
  * @typedef {{
  *   page: "text" | "run",
@@ -11,6 +12,7 @@
  *   token: number, x: number, y: number, n: number,
  *   score: string, ranked: boolean, pin: Pin | null,
  *   runLayer: number, runHead: number, runScore: string, runRanked: boolean, runTau: number, runTheta: number,
+ *   runWay: string, runSum: Summing, runOpen: string,
  *   theme: "auto" | "light" | "dark", asked: number,
  * }} State
  * @typedef {{get: () => State, set: (patch: Partial<State>) => void, on: (listener: Listener) => void}} Store
@@ -18,6 +20,7 @@
  */
 
 export const SHOWN = /** @type {Shown[]} */ (["similarity", "level", "attention", "received", "norms"]);
+export const SUMMING = /** @type {Summing[]} */ (["median", "share", "pooled"]);
 const LONGEST_IN_ADDRESS = 6000;
 const ALWAYS = ["layer", "head", "reading", "tau", "theta"]; // a viewer may have been started with others than the usual ones
 
@@ -50,6 +53,9 @@ export function beginning() {
     runRanked: false,
     runTau: 0,
     runTheta: 0,
+    runWay: "tau", // how S is read: as the paper does, or through the top pairs of a reading
+    runSum: "median", // what stands for the heads of a layer
+    runOpen: "", // claims whose rows are open, with commas between
     theme: "auto",
     asked: 0, // how often a text was sent
   };
@@ -71,7 +77,15 @@ const NUMBERS = {
   rtheta: "runTheta",
 };
 /** @type {Record<string, keyof State>} */
-const WORDS = { text: "text", id: "id", reading: "reading", score: "score", rscore: "runScore" };
+const WORDS = {
+  text: "text",
+  id: "id",
+  reading: "reading",
+  score: "score",
+  rscore: "runScore",
+  rway: "runWay",
+  ropen: "runOpen",
+};
 /** @type {Record<string, keyof State>} */
 const SWITCHES = { mask: "mask", arcs: "arcs", top: "top", ranked: "ranked", rranked: "runRanked" };
 
@@ -93,6 +107,7 @@ export function written(state) {
   }
   params.set("page", state.page);
   if (state.show !== usual.show) params.set("show", state.show);
+  if (state.runSum !== usual.runSum) params.set("rsum", state.runSum);
   if (state.theme !== usual.theme) params.set("theme", state.theme);
   for (const [name, value] of Object.entries(state.options)) params.set(`o.${name}`, String(value));
   if (state.pin) {
@@ -124,8 +139,11 @@ export function read(address) {
   }
   if ("tau" in state) state.tau = Math.min(Math.max(state.tau, 1), 19);
   if ("theta" in state) state.theta = Math.min(Math.max(state.theta, 0), 0.99);
+  if ("runTau" in state) state.runTau = Math.min(Math.max(state.runTau, 1), 19);
+  if ("runTheta" in state) state.runTheta = Math.min(Math.max(state.runTheta, 0), 0.95);
   if (["text", "run"].includes(params.get("page") ?? "")) state.page = params.get("page");
   if (SHOWN.includes(/** @type {Shown} */ (params.get("show")))) state.show = params.get("show");
+  if (SUMMING.includes(/** @type {Summing} */ (params.get("rsum")))) state.runSum = params.get("rsum");
   if (["auto", "light", "dark"].includes(params.get("theme") ?? "")) state.theme = params.get("theme");
   const options = [...params].filter(([name]) => name.startsWith("o.")).map(([name, value]) => [name.slice(2), value]);
   if (options.length) state.options = Object.fromEntries(options.map(([name, value]) => [name, typed(name, value)]));
