@@ -67,14 +67,24 @@ def place(served: Place) -> Iterator[Place]:
     assert served.answers()
 
 
+def _view_run(model: headscope.Model, out: Path, **options: Any) -> headscope.Result:
+    texts = headscope.passages()[:16]
+    return headscope.analyze(
+        model, texts, out=out, group_field="group", shard_size=2, window=64, progress=False, **options
+    )
+
+
 @pytest.fixture(scope="session")
 def view_run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    texts = headscope.passages()[:16]
-    headscope.analyze(
-        embedded, texts, out=out, group_field="group", per_text=True, shard_size=2, window=32, progress=False
-    )
+    _view_run(embedded, out, per_text=True)
     return out
+
+
+@pytest.fixture(scope="session")
+def view_rotated(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model) -> headscope.Result:
+    """A control of the same run."""
+    return _view_run(embedded, tmp_path_factory.mktemp("rotated") / "run", control="rotated")
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
     result = headscope.Result.open(run)
     with chromium() as browser:
         tab = Tab(browser, offline=True)
-        page = tab.open(out.as_uri(), ".run-page[data-ready]")
+        page = tab.open(out.as_uri(), ".run-page[data-findings]")
         told = dict(page.eval_on_selector_all(
             ".findings tr[data-claim]", "all => all.map(e => [e.dataset.claim, e.dataset.verdict])"))  # fmt: skip
         assert told == {finding.key: finding.verdict for finding in result.findings()}
@@ -56,7 +56,12 @@ def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
         page.wait_for_selector(".example")
         assert page.locator(".example button").count() == 0  # there is no model in the file
         tab.set_slider(0, 14)
-        page.wait_for_selector(".run-page[data-ready='14']")
+        page.wait_for_selector(".run-page[data-ready$='/14'][data-swept]")
+        tab.set_slider(0, 10)
+        for name in page.eval_on_selector_all("input[type=radio]", "all => all.map(e => e.value)"):
+            if page.locator(f"label:has(input[value={name}])").is_visible():
+                page.click(f"label:has(input[value={name}])")
+        page.wait_for_selector(".layers[data-ready='cosine/10/pooled']")
         page.click(".tile[data-layer='5'][data-head='2']")
         page.wait_for_selector(".head-detail h2:has-text('Layer 5, head 2')")
         assert tab.requests == [out.as_uri()]

@@ -88,11 +88,13 @@ def test_no_rule_of_accessibility_is_broken(browser: Any, address: str, theme: s
     assert AXE.exists(), "make test installs it: npm install"
     page.add_script_tag(path=str(AXE))
     check = "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
-    for hash_ in ("", "#page=run&rlayer=6&rhead=2"):
+    for hash_ in ("", "#page=run&rlayer=6&rhead=2&ropen=4"):
         if hash_:
             page.evaluate("h => { location.hash = h }", hash_)
-            page.wait_for_selector(".run-page[data-ready] >> visible=true")
+            page.wait_for_selector(".run-page[data-findings] >> visible=true")
+            page.wait_for_selector(".layers[data-ready]")
             page.wait_for_selector(".example")
+            page.click(".card[data-quantity=distance] summary")
         found = page.evaluate(check)["violations"]
         told = [(v["id"], v["nodes"][0]["html"][:160], v["nodes"][0].get("failureSummary", "")[:300]) for v in found]
         assert not told
@@ -278,7 +280,13 @@ def test_on_a_phone_and_in_the_dark(browser: Any, address: str, seen: Inspection
     page.wait_for_selector(".panel[data-head='2.2']")
     page.evaluate("() => { location.hash = 'page=run&rlayer=6&rhead=2' }")
     page.wait_for_selector(".example")
+    page.wait_for_selector(".run-page[data-findings]")
+    page.wait_for_selector(".layers[data-ready]")
+    page.click("tr[data-claim='4'] button")
+    page.wait_for_selector("tr.more")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    edges = page.eval_on_selector_all(".findings .mark .state", "all => all.map(e => e.getBoundingClientRect().right)")
+    assert max(edges) <= 390
     page.click("[aria-label='light or dark']")
     colour = page.locator(".headscope").evaluate("e => getComputedStyle(e).backgroundColor")
     assert min(map(int, re.findall(r"\d+", colour)[:3])) > 200

@@ -204,7 +204,8 @@ def fuzzed(place: Place, examples: int, *, anew: bool = False) -> dict[str, dict
     with place.client() as client:
         known = [client.post("/api/texts", json={"text": text}).json()["id"] for text in (SHORT, "A cat.")]
     real = {"name": st.sampled_from(known), "layer": st.integers(0, 12), "head": st.integers(0, 12),
-            "score": st.sampled_from([*SCORES, "nothing"])}  # fmt: skip
+            "score": st.sampled_from([*SCORES, "mask_auc", "nothing"]),
+            "way": st.sampled_from(["dot", "cosine", "attention", "direct", "10", "20", "nothing"])}  # fmt: skip
     settings = hypothesis.settings(
         max_examples=examples, derandomize=not anew, deadline=None, database=None,
         phases=[hypothesis.Phase.generate], suppress_health_check=list(hypothesis.HealthCheck),
@@ -240,7 +241,7 @@ def fuzz(
 def test_whatever_is_asked_there_is_no_server_error(with_run: Place) -> None:
     found = fuzzed(with_run, 20)
     print(f"\n{sum(sum(counts.values()) for counts in found.values())} requests:", found)
-    assert len(found) == 13
+    assert len(found) == 15
     assert all(200 in counts for counts in found.values())
     assert with_run.answers()
 

@@ -110,12 +110,13 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     # The model reads one text at a time; what was read already is looked up beside it.
     running = WorkQueue("running", workers=1, waiting=16)
     looking = WorkQueue("looking", workers=2, waiting=64)
+    counting = WorkQueue("counting", workers=1, waiting=64)  # scores of a run, which at a new τ take seconds
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
         yield
-        running.close()
-        looking.close()
+        for queue in (running, looking, counting):
+            queue.close()
 
     app = FastAPI(
         title="headscope", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
@@ -191,7 +192,7 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
 
     @app.get("/api/run/scores/{score}/{way}", response_class=Numbers)
     async def scores(score: Name, way: Way) -> Response:
-        return await answer(f"run/scores/{score}/{way}")
+        return await answer(f"run/scores/{score}/{way}", counting)
 
     @app.get("/api/run/heads/{layer}/{head}", response_class=Numbers)
     async def curves(layer: Number, head: Number) -> Response:
