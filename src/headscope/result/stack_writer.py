@@ -15,7 +15,7 @@ from headscope.result.parts import ShardInfo, add_sums, is_coarser
 from headscope.result.shards import smallest
 
 BLOCKS, GROUPS = "blocks", "groups"  # the parts of a file beside the totals
-COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
+COMPRESSION: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 WORTH_COMPRESSING = 512  # numbers; what is smaller stands in the file as it is
 WRITTEN_AT_ONCE = 4096  # numbers of a block; what is smaller waits for the last block
 LARGE = 32_768  # numbers; what is larger is stored in pieces, of layers for one

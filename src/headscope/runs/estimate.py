@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
+from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory
 from headscope.result.neighbours import most_blocks
 from headscope.result.parts import as_block, kept_for_groups
-from headscope.result.shards import pack
+from headscope.result.shards import pack, smallest
+from headscope.result.stack_writer import COMPRESSION
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, peak_memory, threads_for
 from headscope.runs.plan import default_shard_size
 from headscope.runs.row_files import row_files
@@ -97,11 +101,8 @@ def _sums_on_disk(
     def size(of_sums: Sums, number: float) -> float:
         """Of so many texts: tables of counts fill up with texts, ever more slowly; sums are full from the first on."""
         growth = max(number / taken, 1) ** 0.4
-        return sum(
-            len(pack({stack: {name: values}})) * (1 if values.dtype.kind == "f" else growth)
-            for stack, variables in of_sums.items()
-            for name, values in variables.items()
-        )
+        every = [values for variables in of_sums.values() for values in variables.values()]
+        return sum(compressed_bytes(values) * (1 if values.dtype.kind == "f" else growth) for values in every)
 
     blocks = min(shards, most_blocks(list(shapes.values())))
     in_groups = {
@@ -109,4 +110,15 @@ def _sums_on_disk(
     }
     of_groups = size(in_groups, texts / groups) * groups if groups > 1 else 0
     in_all = size(in_groups, texts) + blocks * size(as_block(sums, shapes), texts / blocks)
-    return size(sums, texts / shards), in_all + of_groups
+    return len(pack(sums)) * max(texts / shards / taken, 1) ** 0.4, in_all + of_groups
+
+
+def compressed_bytes(values: NDArray[Any]) -> int:
+    """About how many bytes an array takes in a result: small whole numbers, bytes of like weight together, packed.
+
+    >>> compressed_bytes(np.zeros(100_000)) < 1000
+    True
+    """
+    stored = smallest(values)
+    planes = np.ascontiguousarray(stored).reshape(-1).view(np.uint8).reshape(-1, stored.itemsize).T
+    return len(zlib.compress(planes.tobytes(), COMPRESSION["compression_opts"]))
