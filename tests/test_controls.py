@@ -312,6 +312,11 @@ def test_findings_take_controls_of_every_kind(beside: dict[str, headscope.Result
     controls = [result for kind, result in beside.items() if kind != "None"]
     found = beside["None"].findings(controls=controls, draws=20)
     assert len(found.about["controls"]) == 5
-    assert all(len(finding.untrained.values) <= 2 for finding in found)  # no other kind is taken for one
-    assert all(f.untrained is None for f in beside["None"].findings(controls=[beside["rotated"]], draws=20))
+    assert {run.kind for finding in found for run in finding.runs} == {"permuted", "untrained", "rotated"}
+    for finding in found:
+        assert len([run for run in finding.runs if run.kind == "untrained"]) in (2, 4)  # claim 2 has two statistics
+    assert found["4"].state("rotated") != "not run"
+    alone = beside["None"].findings(controls=[beside["rotated"]], draws=20)
+    assert {run.kind for finding in alone for run in finding.runs} == {"rotated"}
+    assert alone["7b"].state("permuted") == "not run"
     assert beside["None"].stack("decoder").findings(controls=controls, draws=20).stack == "decoder"

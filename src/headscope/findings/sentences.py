@@ -68,9 +68,10 @@ def _sentence(finding: Finding, numbers: Numbers) -> str:
 
 def _different(finding: Finding, numbers: Numbers) -> str:
     unique, null = (float(numbers.by(named(name), "model").value) for name in ("focal_unique", "focal_null"))
+    way = "more" if finding.value >= 0 else "fewer"
     return (
         f"The {numbers.sums.heads} heads of a layer have {unique:.1f} different focal tokens, where chance gives "
-        f"{null:.1f}: a difference of {finding.value:.1%} of the heads."
+        f"{null:.1f}: {abs(finding.value):.1%} of the heads {way}."
     )
 
 

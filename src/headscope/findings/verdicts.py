@@ -145,7 +145,8 @@ def decided(statistics: Sequence[Check], controls: Sequence[Check]) -> tuple[str
         return QUALIFIED, ""
     unclear = [each for each in controls if each.state != PASSES]
     if unclear:
-        return OPEN, "; ".join(dict.fromkeys(f"{each.label}: {each.why}" for each in unclear))
+        labels = {each.why: [one.label for one in unclear if one.why == each.why] for each in unclear}
+        return OPEN, "; ".join(f"{', '.join(names)}: {why}" for why, names in labels.items())
     return HOLDS, ""
 
 
