@@ -45,7 +45,9 @@ def test_every_control_has_a_column() -> None:
 def test_marks_are_what_became_of_the_checks(findings: Findings) -> None:
     for f in findings:
         for kind in KINDS:
-            own = f.statistics if kind.name == "statistic" else [c for c in f.controls if c.name.split()[0] == kind.name]
+            own = (
+                f.statistics if kind.name == "statistic" else [c for c in f.controls if c.name.split()[0] == kind.name]
+            )
             states = [each.state for each in own]
             worst = next((s for s in ("fails", "not run", "cannot tell", "passes") if s in states), "")
             assert state_of(f, kind) == worst

@@ -120,13 +120,12 @@ def print_heads(heads: pd.DataFrame) -> None:
     from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST
 
     show.paragraph("\nHeads that stand out from their layer, at most 5 % of them by chance", style="bold")
-    rows = []
+    counts = []
     for score, own in heads.groupby("score", sort=False):
         number = own["what"].value_counts()
-        rows.append(
-            (named(str(score)).short_label, *(int(number.get(what, 0)) for what in (SPECIALIST, ORDINARY, NOISE)))
-        )
-    show.table(["score", "stand out", "do not", "unclear"], rows)
+        each_kind = (int(number.get(what, 0)) for what in (SPECIALIST, ORDINARY, NOISE))
+        counts.append((named(str(score)).short_label, *each_kind))
+    show.table(["score", "stand out", "do not", "unclear"], counts)
     show.paragraph("\nThe farthest above and below their layer", style="bold")
     permuted = "permuted" in heads
     columns = ["score", "head", "number", "median of\nits layer", "median of\nthe model"]

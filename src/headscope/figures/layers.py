@@ -82,7 +82,7 @@ def _of_run(quantity: Quantity, run: Result, tau: float) -> Any:
 
 
 def _panel(axes: Any, quantity: Quantity, table: xr.Dataset, runs: list[tuple[str, Any]]) -> None:
-    layers = table["layer"].values
+    layers = table["layer"].values.tolist()
     base_line(axes, quantity.none)
     for kind, values in runs:
         if values is not None:

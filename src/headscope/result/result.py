@@ -134,7 +134,7 @@ class Result(ResultShortcuts):
         return xr.open_dataset(self.file, engine="h5netcdf", group=group)
 
     def layer_summary(self, tau: float | None = None) -> pd.DataFrame:
-        """A row per layer: separator focus, reach, preferences, focal tokens; counts pooled over its heads."""
+        """A row per layer, what its typical head does: separator focus, reach, preferences; and its focal tokens."""
         from headscope.result.summary import by_layer
 
         return by_layer(self, self.tau(tau))
