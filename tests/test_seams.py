@@ -132,7 +132,8 @@ def test_a_declared_quantity_is_everywhere_it_says(toy_result: headscope.Result,
     assert page.count("toy unevenness of lengths") >= 2  # the atlas, and from layer to layer
     shown = {each["name"]: each for each in RunData(toy_result).about["quantities"]}
     assert shown["unevenness"]["title"] == "toy unevenness of lengths"
-    assert shown["unevenness"]["heads"] and shown["unevenness"]["layers"]
+    assert shown["unevenness"]["heads"]
+    assert shown["unevenness"]["layers"]
 
 
 def test_declarations_that_make_no_sense_are_refused() -> None:

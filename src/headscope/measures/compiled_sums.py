@@ -287,9 +287,10 @@ class StackSums:
         }
 
         def layer_of(name: str) -> Array:
-            if name in views:
-                return views[name]
-            return np.asarray(self._by_layer[name][k]) if name in self._by_layer else empty[name]
+            own = views.get(name)
+            if own is None:
+                own = self._by_layer[name][k] if name in self._by_layer else empty[name]
+            return own
 
         return kind(*(layer_of(name) for name in kind._fields))
 

@@ -145,7 +145,7 @@ class RunData:
         """A quantity's numbers, read in one way: a reading, an attention map, "attention", or τ in twentieths.
 
         `heads`: (3, L, H), value, low, high; not of a quantity of layers. `layers`: (7, L), these three, the quartiles
-        of the heads, the share of them beyond the bound, the number pooled over heads. `controls`: (runs, L), the values
+        of the heads, the share of them beyond the bound, what is pooled over heads. `controls`: (runs, L), the values
         of control runs, where there are some; not at another τ than the run's.
         """
         if (name, way) not in self._scores:
@@ -301,7 +301,7 @@ def control_kinds() -> list[dict[str, str]]:
     """The kinds of controls, as columns of a table: other readings first, control runs last, each with its meaning.
 
     >>> [kind["name"] for kind in control_kinds()]
-    ['dot', 'cosine', 'weighted', 'over', 'punctuation', 'rotated', 'permuted']
+    ['dot', 'cosine', 'weighted', 'over', 'punctuation', 'permuted', 'rotated']
     """
     kinds: dict[str, dict[str, Any]] = {}
     for claim in CLAIMS:
