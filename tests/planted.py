@@ -55,6 +55,7 @@ class Effects:
     specialised: float = 0.0  # spread of the heads' log repetition preference, and of their reach
     inside: float = 0.0  # how far pairs inside the attention mask lie above those outside, in standard deviations
     apart: float = 0.0  # the same for pairs of one sentence, and for repetitions, in all layers
+    reads: float = 0.0  # by so much more such tokens read each other
     alike: float = 0.0  # the same for pairs that read each other, by their attention
     likeness: bool = False  # similarity is attention over again
     focal: bool = False  # every head gathers round a token of its own choice
@@ -119,7 +120,7 @@ def pool(model: headscope.Model, effects: Effects, number: int, seed: int, *, ro
         varies = np.exp(rng.normal(-(VARIES**2) / 2, VARIES))
         own = Text(window)
         for layer in range(LAYERS):
-            weights = _attention(window, effects if layer == FINAL else Effects(), rng, varies)
+            weights = _attention(own, effects, layer, rng, varies)
             outputs = _outputs(own, effects, weights, layer, roles[:, layer], rng, varies)
             values = torch.ones((1, HEADS, len(window), 1))
             sink.layer(LayerHeads("encoder", layer, "", outputs[None], torch.from_numpy(weights)[None], values))
@@ -146,19 +147,21 @@ def _kept(sums: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return kept | {"pairs": by_band(kept["pairs"], axis=3).astype(np.int32)}
 
 
-def _attention(window: Window, effects: Effects, rng: np.random.Generator, varies: float) -> np.ndarray:
+def _attention(text: Text, effects: Effects, layer: int, rng: np.random.Generator, varies: float) -> np.ndarray:
     """(H, T, T): an even spread with noise, and as much to stops and closing tokens as planted."""
-    category, size = window.category, len(window)
+    category, size = text.window.category, len(text.window)
     weights = rng.gamma(4.0, size=(HEADS, size, size))
     high = rng.random((HEADS, size)) < 0.15  # tokens that attention singles out, drawn anew for each head
     share = weights * np.where(high, 6.0, 1.0)[:, None]
+    for one, other in ((text.first, text.second), (text.second, text.first)):
+        share[:, one, other] *= 1 + effects.reads * (text.within | text.repeated)
     share /= share.sum(-1, keepdims=True)
     fixed = np.zeros(size, dtype=bool)
     for kind, focus in ((STOP, effects.stop_focus), (CATEGORIES.index("end"), effects.end_focus)):
         own = category == kind
         if own.any():
             fixed |= own
-            target = own.sum() / size * (1 + (focus - 1) * varies)
+            target = own.sum() / size * (1 + (focus - 1) * varies * (layer == FINAL))
             share[..., own] *= min(target, 0.9) / share[..., own].sum(-1, keepdims=True)
     rest = 1 - share[..., fixed].sum(-1, keepdims=True)
     share[..., ~fixed] *= rest / share[..., ~fixed].sum(-1, keepdims=True)

@@ -27,11 +27,15 @@ PLANTED: dict[str, dict[str, Effects]] = {
         "none": Effects(),
     },
     "5": {
-        "twice": Effects(focal=True, different=0.2),
-        "bound": Effects(focal=True, different=0.1),
+        "twice": Effects(focal=True, different=0.25),
+        "bound": Effects(focal=True, different=0.126),
         "none": Effects(focal=True),
     },
-    "7b 7c": {"twice": Effects(apart=0.36), "bound": Effects(apart=0.18), "none": Effects()},
+    "7b 7c": {
+        "twice": Effects(apart=0.595, reads=0.15),
+        "bound": Effects(apart=0.405, reads=0.15),
+        "none": Effects(),
+    },
 }  # fmt: skip
 ALIKE = Effects(likeness=True)  # what claim 7a is not
 
