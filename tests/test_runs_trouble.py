@@ -110,12 +110,15 @@ except HeadscopeError as error:
 
 
 def test_a_full_disk_keeps_what_is_finished(folder: Path, tmp_path: Path) -> None:
-    """A limit on the size of files stands in for the full disk: the same error, from the same call."""
+    """A limit on the size of files stands in for the full disk: the same error, from the same call.
+
+    A result reserves as much as it can take at most before it is written.
+    """
     texts, out = tmp_path / "few.jsonl", tmp_path / "run"
     texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     limited = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))\n"
     sizes = {}
-    for size, what in ((20_000, "a shard"), (870_000, "the result")):
+    for size, what in ((20_000, "a shard"), (1_100_000, "the result")):
         done = subprocess.run(
             [sys.executable, "-c", limited.format(size) + SCRIPT, folder, texts, out], capture_output=True, text=True,
             check=False,
@@ -130,7 +133,6 @@ def test_a_full_disk_keeps_what_is_finished(folder: Path, tmp_path: Path) -> Non
     options = {"shard_size": 2, "batch_size": 2, "threads": 1}
     result = run(str(folder), str(texts), out=out, progress=shown, **options)
     assert shown.kept == 24
-    assert result.file.stat().st_size > 870_000
     same_bytes(result, run(str(folder), str(texts), **options))
 
 

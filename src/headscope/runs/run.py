@@ -279,9 +279,9 @@ class Run:
             )
 
     def _result_bytes(self, shard_infos: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> int:
-        """At most so large is the result: what shards hold, once each in blocks, groups and totals, and mean matrices.
+        """At most so large is the result: what shards hold, once each in blocks, in all and in groups.
 
-        Counts of several shards take no more room when they are added; mean matrices take the same however many.
+        Added, counts take no more room than apart; a mean matrix takes the same, of however many shards.
         """
         half = sum(  # of a mean matrix, the half that is filled
             len(s.layers) * s.heads * s.length * (s.length - 1) * 4
@@ -289,7 +289,8 @@ class Run:
             if variable(MATRIX).is_of(s)
         )
         others = sum(max(self.folder.size(number) - half, 0) for number in range(len(shard_infos)))
-        return 3 * others + 2 * half * (1 + len({info["group"] for info in shard_infos}))
+        groups = len({info["group"] for info in shard_infos})
+        return 2 * (others + half) if groups == 1 else 3 * others + 2 * half * (1 + groups)
 
     def _result_is_whole(self) -> bool:
         for name, hash_ in self.manifest.get("files", {}).items():
