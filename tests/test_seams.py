@@ -131,8 +131,8 @@ def test_a_declared_quantity_is_everywhere_it_says(toy_result: headscope.Result,
     assert "toy unevenness of lengths" in atlas(toy_result).caption
     page = write_report(toy_result, tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("toy unevenness of lengths") >= 2  # the atlas, and from layer to layer
-    scores = RunData(toy_result).about["scores"]
-    assert scores[-1] == {"name": "unevenness", "label": "toy unevenness of lengths", "base": None, "examples": None}
+    told = {each["name"]: each for each in RunData(toy_result).about["quantities"]}["unevenness"]
+    assert (told["label"], told["base"], told["heads"]) == ("toy unevenness of lengths", None, True)
 
 
 def test_declarations_that_make_no_sense_are_refused() -> None:
