@@ -115,7 +115,7 @@ def distribution(pairs: Array) -> Array:
 def auc_beyond_maps(wins: Array, weight: Array, wins_of_maps: Array) -> Array:
     """The AUC of a contrast by S, less that by the better of the attention maps (the last dimension of the last sums).
 
-    >>> auc_beyond_maps(np.array(3.0), np.array(4.0), np.array([1.0, 2.0]))
+    >>> float(auc_beyond_maps(np.array(3.0), np.array(4.0), np.array([1.0, 2.0])))
     0.25
     """
     by_map = ratio(wins_of_maps, weight[..., None]).max(-1)
