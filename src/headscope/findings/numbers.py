@@ -99,13 +99,12 @@ class Numbers:
         """The spread of a layer's heads with the noise taken out, mean over layers."""
         key = quantity.name, reading
         if key not in self._spreads:
-            self._spreads[key] = variances_of_layers(quantity, self.view(reading), self.resample)
+            self._spreads[key] = variances_of_layers(quantity, quantity.sums(self.view(reading)), self.resample)
         return specialisation(self._spreads[key], self.resample)
 
-    def keep_spread(self, quantity: Quantity, layers: list[Drawn], reading: str | None = None) -> None:
-        """Take variances that were worked out a layer at a time."""
-        joined = (np.concatenate([getattr(one, name) for one in layers], -1) for name in ("value", "draws"))
-        self._spreads[quantity.name, reading] = Drawn(*joined)
+    def keep_spread(self, quantity: Quantity, layers: Drawn, reading: str | None = None) -> None:
+        """Take variances of layers that were worked out elsewhere."""
+        self._spreads[quantity.name, reading] = layers
 
     def keep(self, quantity: Quantity, layers: list[Heads], reading: str | None = None) -> None:
         """Take numbers that were worked out a layer at a time."""

@@ -13,11 +13,11 @@ from headscope.findings.checks import check
 from headscope.findings.claims import CLAIMS, Claim, Test
 from headscope.findings.finding import plain
 from headscope.findings.numbers import MEAN_OF_LAYERS, SPREAD, Heads, Number, Numbers, heads_of
-from headscope.findings.resampling import DRAWS, Drawn, Resampling
+from headscope.findings.resampling import DRAWS, Resampling
 from headscope.findings.specialisation import variances_of_layers
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.quantities import named
-from headscope.measures.view import View
+from headscope.measures.view import Sums, View
 from headscope.result import keeping
 
 if TYPE_CHECKING:
@@ -124,16 +124,20 @@ def _fill(at_tau: dict[float, Numbers], sums: BlockSums, resample: Resampling) -
     spread = [quantities[test.number.quantity] for test in tests if test.number.where == SPREAD]
     taus = [tau for tau, numbers in at_tau.items() if numbers.view().over_windows]
     parts: dict[tuple[float, str], list[Heads]] = {}
-    variances: dict[tuple[float, str], list[Drawn]] = {}
+    strata: dict[tuple[float, str], list[Sums]] = {}  # of all layers: what the spread of their heads is made of
     for k in range(len(sums.layers)):
         one = sums.layer(k)
         for tau in taus:
             view = View(one, tau)
             for each in matched:
                 parts.setdefault((tau, each.name), []).append(heads_of(each, view, resample))
-            for each in spread:
-                variances.setdefault((tau, each.name), []).append(variances_of_layers(each, view, fewer))
+                if each in spread:
+                    strata.setdefault((tau, each.name), []).append(each.sums(view))
     for (tau, name), heads in parts.items():
         at_tau[tau].keep(quantities[name], heads)
-    for (tau, name), layers in variances.items():
-        at_tau[tau].keep_spread(quantities[name], layers)
+    for tau in taus:
+        for each in spread:
+            own = strata.pop((tau, each.name), None)
+            joined = None if own is None else [np.concatenate(part, 1) for part in zip(*own, strict=True)]
+            head_sums = each.sums(View(sums, tau)) if joined is None else joined
+            at_tau[tau].keep_spread(each, variances_of_layers(each, head_sums, fewer))
