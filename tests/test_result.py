@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import headscope
+import naive_order
 from headscope.errors import HeadscopeError
 from headscope.measures.bands import by_band
 from headscope.measures.variables import VARIABLES
@@ -278,19 +279,20 @@ def test_examples_show_a_head_at_its_most(result: headscope.Result, tiny: Tiny) 
 
 
 def matched_by_hand(own: np.ndarray, pairs: np.ndarray, first_high: int = 11) -> float:
-    """High pairs with the label over those expected at the rate of the others, distance by distance, relation by
-    relation, where there are both: (level, distance, relation) each.
+    """The matched ratio of pairs with the label to the others, band by band, relation by relation: (level, distance,
+    relation) each.
     """
-    high = expected = 0.0
-    for distance in range(own.shape[1]):
-        for relation in range(own.shape[2]):
-            mine, every = own[:, distance, relation].tolist(), pairs[:, distance, relation].tolist()
+    own, pairs = (naive_order.by_band(counts).tolist() for counts in (own, pairs))
+    a = b = 0.0
+    for band in range(len(own[0])):
+        for relation in range(len(own[0][0])):
+            mine, every = ([level[band][relation] for level in counts] for counts in (own, pairs))
             n1, k1 = sum(mine), sum(mine[first_high:])
             n0, k0 = sum(every) - n1, sum(every[first_high:]) - k1
-            if n1 and n0:
-                high += k1
-                expected += n1 * k0 / n0
-    return high / expected if expected else float("nan")
+            if n1 + n0:
+                a += k1 * n0 / (n1 + n0)
+                b += k0 * n1 / (n1 + n0)
+    return (a + 0.5) / (b + 0.5) if a + b >= 5 else float("nan")
 
 
 def test_a_relation_of_ones_own(tiny: Tiny) -> None:

@@ -14,9 +14,12 @@ import naive
 import naive_corpus
 import naive_order
 from headscope.measures.columns import COLUMNS
-from test_corpus_numbers import LENGTH, TEXTS
+from test_corpus_numbers import TEXTS as SHORT
 
 TAU, THETA = 0.5, 0.3
+LENGTH = 72
+AGAIN = "The wind fell on the rain, and the rain fell on the town. "
+TEXTS = [*SHORT, f"{SHORT[4]} {SHORT[6]} {SHORT[3]}", f"{SHORT[7]} {SHORT[4]}", AGAIN * 5]  # enough repetitions
 IDS = ("focal", "focal_null")
 MATCHED = {"sentence_preference": "sentence", "repetition_preference": "repetition", "separator_similarity": "stop"}
 
@@ -96,7 +99,7 @@ def test_every_column_equals_the_naive_one(kind: str, tiny: Callable[[str], head
     heads, texts = (pd.read_parquet(tmp_path / "run" / name) for name in ("heads.parquet", "texts.parquet"))
     assert {*COLUMNS, *IDS, "focal_token", "text", "stack", "layer", "head"} == set(heads.columns)
     words = {i: model.tokenizer.convert_ids_to_tokens(i) for i in range(len(model.tokenizer))} | {-1: None}
-    assert heads["focal_token"].tolist() == [words[i] for i in heads["focal"]]
+    assert [None if pd.isna(word) else word for word in heads["focal_token"]] == [words[i] for i in heads["focal"]]
     causal, checked = model.stack().causal, dict.fromkeys([*COLUMNS, *IDS], 0)
     for text in texts.itertuples():
         window = naive_corpus.Window(model, TEXTS[int(text.id)], LENGTH, causal)
