@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,26 @@ def test_back_and_forward_go_from_text_to_text(tab: Tab, address: str) -> None:
     assert (
         "rains" in page.inner_text(".tokens").replace("\n", "").replace(" ", "") or page.locator(".token").count() > 3
     )
+
+
+def test_a_text_that_takes_its_time_leaves_the_one_before_in_the_history(
+    browser: Any, embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address waits for the text, longer than it waits for a slider."""
+    desk = Desk(lambda: embedded, defaults={"layers": [0]})
+    desk.inspect("The cat saw the dog. The dog saw the cat.")
+    at_once = desk.inspect
+    monkeypatch.setattr(desk, "inspect", lambda *text, **options: (time.sleep(1), at_once(*text, **options))[1])
+    with served(desk) as server:
+        tab = Tab(browser)
+        page = tab.open(server.address)
+        before = tab.settled_address()
+        tab.look_at("It rains again.")
+        assert "rains" in tab.settled_address()
+        page.go_back()
+        page.wait_for_selector(".text-page:not([aria-busy]) .token[title=dog]")
+        assert page.url == before
+        tab.close()
 
 
 def test_an_address_that_makes_no_sense_is_not_followed(tab: Tab, address: str) -> None:

@@ -163,6 +163,7 @@ export async function mount(place, source, { state: given, keep, whole }) {
     anew ||= before.reading !== "" && now.reading !== before.reading;
     left = now.id || left;
     later = window.setTimeout(() => {
+      if (now.page === "text" && now.id === "" && left !== "") return; // on its way; the last one keeps its address
       keep(written(now), anew);
       anew = false;
     }, 150);
