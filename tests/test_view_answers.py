@@ -24,7 +24,6 @@ from serving import (
     LONG,
     SHORT,
     TEXT,
-    Place,
     Tiny,
     said,
     serving,
@@ -197,12 +196,16 @@ def test_every_reading_is_answered_from_one_capture(case: Seen) -> None:
     for reading in case.told["readings"]:
         own = case.own.read_as(reading)
         found = case.arrays(f"{reading}/heads/{layer}/{head}")
-        assert np.array_equal(found["similarity"], own.similarity_matrix(layer, head)[np.triu_indices(len(own.window), 1)])
+        assert np.array_equal(
+            found["similarity"], own.similarity_matrix(layer, head)[np.triu_indices(len(own.window), 1)]
+        )
         scores = case.arrays(f"{reading}/layers/{layer}")["scores"][:, step - 1]
         rows = own.heads(layer, step / 20)
         for score, values in zip(case.told["scores"], scores, strict=True):
             np.testing.assert_array_equal(values, rows[score["name"]].to_numpy(float), err_msg=score["name"])
-    assert len({case.arrays(f"{name}/heads/{layer}/{head}")["similarity"].tobytes() for name in case.told["readings"]}) > 2
+    assert (
+        len({case.arrays(f"{name}/heads/{layer}/{head}")["similarity"].tobytes() for name in case.told["readings"]}) > 2
+    )
 
 
 @pytest.mark.parametrize("case", ["cross"], indirect=True)

@@ -7,7 +7,6 @@ worked out beside, and whoever asks before they are done is told so.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,10 +22,10 @@ from headscope.findings.checks import together
 from headscope.findings.claims import CLAIMS
 from headscope.findings.controls import check_controls
 from headscope.findings.estimates import quantity
+from headscope.findings.finding import plain
 from headscope.findings.numbers import Numbers, heads_of
 from headscope.findings.resampling import Resampling
 from headscope.findings.sensitivity import SWEPT
-from headscope.findings.finding import plain
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.columns import SCORES
 from headscope.measures.quantities import named, shown_in
