@@ -3,9 +3,12 @@
     python benchmarks/overhead.py [--texts 64] [--rounds 5] [--model base embedded] [--peers hooks ...]
 
 Everything runs in one process, on the same windows in the same batches and the same dtype, interleaved round by round:
-machines are noisy, ratios within a round less so. `headscope` is all of an analysis: tokenizing, sentences, relations,
-forward pass, every variable of docs/method.md, the shard made ready for the disk. The peers compute what NumPy code
-gives in reasonable time, most of the statistics, from what they collect:
+machines are noisy, ratios within a round less so. `headscope` is all of an analysis with both usual readings:
+tokenizing, sentences, relations, forward pass, every variable of docs/method.md, the shard made ready for the disk;
+`one_reading` the same with `dot` alone. Ratios are to the faster of two plain forward passes in the same round, under
+sdpa: `forward`, where the cores share each batch, and `forward_each`, where each core has batches of its own, as an
+analysis has. The peers compute what NumPy code gives in reasonable time, a good part of the statistics, from what they
+collect:
 
 - `hooks`: output_attentions and a hook before each output projection;
 - `transformer_lens`: TransformerBridge.run_with_cache of pattern and z (pip install transformer-lens);
@@ -26,6 +29,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +78,20 @@ class Bench:
         passages = [p["text"] for p in headscope.passages()]
         whole = [f"{passages[k % 64]} {passages[(7 * k + 1) % 64]}" for k in range(texts)]  # all fill the window
         self.records = [Record(str(k), text) for k, text in enumerate(whole)]
-        self.settings = make_settings(self.model, {"window": LENGTH}, relations={})
-        self.worker = Worker(self.model, self.settings, {}, threads=Threads(reading=self.threads))
+        self.worker, self.one = (
+            Worker(
+                self.model, make_settings(self.model, {"window": LENGTH, "readings": readings}, relations={}), {},
+                threads=Threads(reading=self.threads),
+            )
+            for readings in (("dot", "cosine"), ("dot",))
+        )  # fmt: skip
         self.size = min(batch, -(-texts // self.threads))
         windows = sorted((self.worker.windows(record)[0] for record in self.records), key=len)
         self.batches: list[tuple[Batch, BatchIndex]] = []
         for begin in range(0, texts, self.size):
             part = windows[begin : begin + self.size]
             ids = collate([w.ids.tolist() for w in part], pad_token(self.model.network.config), "cpu")
-            heads = self.model.stack().heads
-            self.batches.append((ids, index_batch(part, heads, repeated="token", special=False, own={})))
+            self.batches.append((ids, index_batch(part, LENGTH, repeated="token", special=False, relations={})))
         self._lens: Any = None
         self._nnsight: Any = None
 
@@ -93,8 +101,22 @@ class Bench:
             forward(self.model.network, batch)
         self.model.network.set_attn_implementation("eager")
 
+    def forward_each(self) -> None:
+        self.model.network.set_attn_implementation("sdpa")
+
+        def one(batch: Batch) -> None:
+            torch.set_num_threads(1)
+            forward(self.model.network, batch)
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(one, [batch for batch, _ in self.batches]))
+        self.model.network.set_attn_implementation("eager")
+
     def headscope(self) -> None:
         pack(self.worker.shard(self.records, self.size).sums)
+
+    def one_reading(self) -> None:
+        pack(self.one.shard(self.records, self.size).sums)
 
     def hooks(self) -> None:
         network, held = self.model.network, []
@@ -221,7 +243,9 @@ def compare(kind: str, args: argparse.Namespace) -> None:
     few = Bench(kind, args.peer_texts, args.batch) if peers else bench
     contenders: dict[str, tuple[Callable[[], None], int]] = {
         "forward": (bench.forward, args.texts),
+        "forward_each": (bench.forward_each, args.texts),
         "headscope": (bench.headscope, args.texts),
+        "one_reading": (bench.one_reading, args.texts),
     } | {peer: (getattr(few, peer), args.peer_texts) for peer in peers}
     for run, _ in contenders.values():
         run()  # compiled, loaded, warm
@@ -239,7 +263,8 @@ def compare(kind: str, args: argparse.Namespace) -> None:
     )
     print(f"{'':18s}{'texts/s':>9s}{'ratio':>8s}{'min … max':>16s}{'peak MB':>10s}")
     for name, found in times.items():
-        ratios = [t / f for t, f in zip(found, times["forward"], strict=True)]
+        plain = [min(pair) for pair in zip(times["forward"], times["forward_each"], strict=True)]
+        ratios = [t / f for t, f in zip(found, plain, strict=True)]
         texts = contenders[name][1]
         print(
             f"{name:18s}{1 / statistics.median(found):9.1f}{statistics.median(ratios):8.2f}"

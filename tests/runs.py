@@ -25,7 +25,7 @@ def same_bytes(one: headscope.Result, other: headscope.Result) -> None:
     assert one.stacks == other.stacks
     for stack in one.stacks:
         a, b = one.stack(stack), other.stack(stack)
-        for left, right in ((a.dataset, b.dataset), (a.shards.load(), b.shards.load())):
+        for left, right in ((a.dataset, b.dataset), (a.by_block, b.by_block), (a.by_group, b.by_group)):
             assert set(left.variables) == set(right.variables)
             for name in left.variables:
                 x, y = left[name].values, right[name].values

@@ -42,9 +42,14 @@ def test_inspect_prints_a_row_per_layer_and_what_stands_out(capsys: pytest.Captu
     code, out, err = run(capsys, "inspect", TEXT)
     assert (code, err) == (0, "")
     rows = [line.split() for line in out.splitlines() if line.strip()[:2].strip().isdigit()]
-    layers = [int(row[0]) for row in rows if len(row) == 10]
-    assert layers == list(range(12))
+    for width in (12, 11):  # at τ; from the top pairs, by dot and by cosine
+        assert [int(row[0]) for row in rows if len(row) == width] == list(range(12))
+    assert "similarity by dot: the product of the two outputs" in out
     assert "• " in out
+    code, out, err = run(capsys, "inspect", TEXT, "--reading", "centred")
+    assert (code, err) == (0, "")
+    assert "similarity by centred" in out
+    assert "top pairs of each reading" not in out  # there is one
 
 
 def test_inspect_one_layer_and_one_head(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +60,7 @@ def test_inspect_one_layer_and_one_head(capsys: pytest.CaptureFixture[str]) -> N
     assert code == 0
     assert "strongest of" in out
     assert "layer 3, head 4" in out
+    assert ["dot,", "τ", "0.5", "dot,", "top", "cosine,", "top"] in [line.split() for line in out.splitlines()]
 
 
 def test_json_holds_the_same_numbers_as_the_library(capsys: pytest.CaptureFixture[str], embedded: Any) -> None:
@@ -64,6 +70,13 @@ def test_json_holds_the_same_numbers_as_the_library(capsys: pytest.CaptureFixtur
     expected = embedded.inspect(TEXT).summary()
     assert [h["stop_focus"] for h in found["heads"]] == pytest.approx(expected.stop_focus.tolist(), rel=1e-6)
     assert [h["focal_token"] for h in found["heads"]] == expected.focal_token.tolist()
+    assert (found["reading"], list(found["top"]), found["options"]["readings"]) == (
+        "dot", ["dot", "cosine"], ["dot", "cosine"])  # fmt: skip
+    other = embedded.inspect(TEXT, readings="cosine").summary(top=True)
+    assert [h["high_pairs"] for h in found["top"]["cosine"]["heads"]] == other.high_pairs.tolist()
+    code, out, _ = run(capsys, "inspect", TEXT, "--json", "--layer", "2", "--head", "1", "--reading", "values")
+    values = embedded.inspect(TEXT, readings="values").high_pairs(2, 1)
+    assert [pair["similarity"] for pair in json.loads(out)["high_pairs"]] == pytest.approx(values.similarity.tolist())
     code, out, _ = run(capsys, "inspect", TEXT, "--json", "--layer", "2", "--head", "1")
     assert len(json.loads(out)["high_pairs"]) == len(embedded.inspect(TEXT).high_pairs(2, 1))
 

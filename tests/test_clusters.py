@@ -80,7 +80,7 @@ def test_a_run_says_once_which_clusters_come_again(tiny: Tiny, tmp_path: Path) -
     options: dict[str, Any] = {"cluster_field": "cluster", "shard_size": 3, "out": tmp_path / "run", "per_text": True}
     told = Counting()
     result = run(tiny("gpt2"), texts, progress=told, **options)
-    assert result.shards["texts_read"].values.tolist() == [4, 4, 3, 2]
+    assert result.by_block["texts_read"].values.tolist() == [4, 4, 3, 2]
     assert (result.texts["clusters"], result.texts["clusters_again"]) == (4, 2)
     said = [line for line in told.said if "cluster" in line]
     assert len(said) == 1
@@ -99,13 +99,13 @@ def test_clusters_in_order_are_not_worth_a_word(tiny: Tiny) -> None:
     assert not any("cluster" in line for line in told.said)
     plain = run(tiny("gpt2"), rows("aabbcc"), shard_size=1)
     assert (plain.texts["clusters"], plain.texts["clusters_again"]) == (0, 0)
-    assert (plain.shards.sizes["shard"], result.shards.sizes["shard"]) == (6, 3)
+    assert (plain.by_block.sizes["block"], result.by_block.sizes["block"]) == (6, 3)
 
 
 def test_a_cluster_over_two_groups_comes_again(tiny: Tiny) -> None:
     texts = rows("aaaa", "one")[:2] + rows("aaaa", "two")[2:]
     result = run(tiny("gpt2"), texts, cluster_field="cluster", group_field="group", shard_size=1)
-    assert result.shards["texts_read"].values.tolist() == [2, 2]
+    assert result.by_block["texts_read"].values.tolist() == [2, 2]
     assert result.texts["clusters_again"] == 1
     more = run(tiny("gpt2"), rows("bbccdd")[4:], cluster_field="cluster", group_field="group", shard_size=1)
     assert ((result + more).texts["clusters"], (result + more).texts["clusters_again"]) == (2, 1)
@@ -159,7 +159,7 @@ def test_clusters_on_the_command_line(folder: Path, tmp_path: Path, capsys: pyte
     asked = ["analyze", str(file), "--model", str(folder), "--cluster-field", "article", "--shard-size", "1"]
     assert main([*asked, "--batch-size", "4", "--out", str(tmp_path / "run")]) == 0
     assert "1 of 2 clusters come again" in capsys.readouterr().err
-    assert headscope.Result.open(tmp_path / "run").shards.sizes["shard"] == 3
+    assert headscope.Result.open(tmp_path / "run").by_block.sizes["block"] == 3
     assert main([*asked, "--dry-run"]) == 0
     assert "clusters are kept together" in " ".join(capsys.readouterr().out.split())
 

@@ -156,9 +156,7 @@ PREFERENCES = {
 
 @pytest.mark.parametrize("model", ["embedded", "llama"], indirect=True)
 @pytest.mark.parametrize("maps", [True, False], ids=["maps", "no-maps"])
-def test_one_capture_serves_every_reading(
-    model: headscope.Model, maps: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_capture_serves_every_reading(model: headscope.Model, maps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `read_as` gives is what an inspection in that reading gives; with its maps kept the model stays idle."""
     whole = {name: model.inspect(TEXT, readings=name, maps=maps) for name in READINGS}
     seen = model.inspect(TEXT, readings=("cosine", "dot"), maps=maps)
@@ -192,6 +190,36 @@ def test_the_numbers_of_a_layer_are_those_of_its_typical_head(embedded: headscop
         high = [list(zip(*seen.high_pairs(layer, head, 0.4)[["i", "j"]].T.values, strict=True)) for head in range(12)]
         chance = {naive_order.null_focal(each, pairs, layer, head) for head, each in enumerate(high)}
         assert layers.focal_null[layer] == len(chance - {None})
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_top_pairs_stand_in_for_high_ones(embedded: headscope.Model, reading: str) -> None:
+    seen = embedded.inspect(LONG, readings=reading)
+    heads, layers = seen.summary(top=True).set_index(["layer", "head"]), seen.layer_summary(top=True)
+    window = naive_corpus.Window(embedded, LONG, 128, causal=False)
+    pairs = naive_order.Pairs(window)
+    chosen = []
+    for head in range(12):
+        values = pairs.of(seen.similarity_matrix(7, head))
+        top = naive_order.top_pairs(naive_order.order(values, naive_order.edges(values, pairs.key)))
+        row, places = heads.loc[7, head], [pairs.places[number] for number in top]
+        assert row.high_pairs == len(top)
+        matched = naive_order.matched(top, pairs.relations, pairs.bands)
+        for name, comparison in PREFERENCES.items():
+            ones, zeros = matched[list(naive_order.COMPARISONS).index(comparison)]
+            preference = (ones + 0.5) / (zeros + 0.5) if ones + zeros >= 5 else np.nan
+            assert row[name] == pytest.approx(preference, nan_ok=True), name
+        best, share = naive.focal(places, window.ids, window.counting) or (None, np.nan)
+        chosen.append(best)
+        assert row.focal_share == pytest.approx(share, nan_ok=True)
+        # A band stands for its mean distance.
+        far = {band: np.mean([j - i for (i, j), own in zip(pairs.places, pairs.bands, strict=True) if own == band])
+               for band in set(pairs.bands)}  # fmt: skip
+        base = np.mean([j - i for i, j in pairs.places])
+        assert row.distance == pytest.approx(np.mean([far[pairs.bands[number]] for number in top]) / base)
+    assert layers.focal_unique[7] == len(set(chosen) - {None})
+    assert heads.likeness.tolist() == seen.summary().likeness.tolist()  # it needs no threshold
+    assert heads.stop_focus.tolist() == seen.summary().stop_focus.tolist()
 
 
 def test_cross_attention_has_no_value_vectors_to_compare(tiny: Callable[[str], Any]) -> None:

@@ -16,10 +16,12 @@ import pandas as pd
 import pytest
 
 import headscope
+import naive_order
 from headscope.errors import HeadscopeError
+from headscope.measures.bands import by_band
 from headscope.measures.variables import VARIABLES
 from headscope.result.checksum import SIZE, seal
-from headscope.result.merge import VERSION
+from headscope.result.schema import VERSION
 
 Tiny = Callable[[str], headscope.Model]
 TEXTS = [(p["id"], p["text"][:160], p["group"]) for p in headscope.passages() if p["group"] in ("news", "law", "story")]
@@ -37,22 +39,25 @@ def result(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> headscope.Re
 def test_the_file_opens_where_headscope_is_not_installed(result: headscope.Result) -> None:
     script = (
         "import sys\nsys.modules['headscope'] = None\nimport xarray, json\n"
-        "for group in (None, 'decoder', 'cross', 'shards', 'cross/shards'):\n"
+        "for group in (None, 'decoder', 'cross', 'blocks', 'cross/blocks', 'groups'):\n"
         "    with xarray.open_dataset(sys.argv[1], group=group) as d:\n"
         "        print(json.dumps({v: [list(d[v].dims), d[v].attrs.get('description', '')] for v in d.variables}))\n"
     )
     done = subprocess.run([sys.executable, "-c", script, result.file], capture_output=True, text=True, check=True)
-    top, decoder, cross, shards, cross_shards = (json.loads(line) for line in done.stdout.splitlines())
+    top, decoder, cross, blocks, cross_blocks, groups = (json.loads(line) for line in done.stdout.splitlines())
     for name, about in VARIABLES.items():
         assert top[name] == [list(about.dims), about.meaning]
         assert decoder[name] == top[name]
         if about.kept == "block":
-            assert shards[name] == [["shard", *about.dims], about.meaning]
-    assert set(top) - set(cross) == {
-        "attention_correlation", "region_sum", "region_pairs", "mask_sum", "mask_pairs", "region",
-    }  # fmt: skip
-
-    assert "region_sum" not in cross_shards
+            assert blocks[name] == [["block", *about.dims_of_block], about.meaning]
+        else:
+            assert name not in blocks
+            assert groups[name] == [["group", *about.dims], about.meaning]
+    assert blocks["pairs"][0] == ["block", "layer", "head", "level", "band", "relation"]
+    assert groups["pairs"] == [["group", *top["pairs"][0]], top["pairs"][1]]
+    lacking = {name for name, about in VARIABLES.items() if about.needs_map}
+    assert set(top) - set(cross) == lacking | {"map", "region"}
+    assert not lacking & set(cross_blocks)
     assert all(meaning for _, meaning in top.values())
 
 
@@ -62,19 +67,21 @@ def test_what_a_result_says_of_itself(result: headscope.Result) -> None:
     assert result.texts["texts"] == len(TEXTS)
     assert json.loads(result.attrs["versions"])["torch"]
     assert repr(result).startswith(f"Result: {len(TEXTS)} windows with ")
-    assert "encoder 3 layers × 4 heads, 9 shards, groups news, story, law" in repr(result)
+    assert "encoder 3 layers × 4 heads, 9 blocks, groups news, story, law" in repr(result)
     with pytest.raises(HeadscopeError, match="no stack 'middle'"):
         result.stack("middle")
 
 
-def test_shards_add_up_to_the_totals(result: headscope.Result) -> None:
+def test_blocks_and_groups_add_up_to_the_totals(result: headscope.Result) -> None:
     for stack in result.stacks:
         one = result.stack(stack)
-        for name in one.shards.data_vars:
-            if name in ("group", "texts_read", "texts_hash", "attention_even"):
-                continue
-            total = one.shards[name].values.astype(one.dataset[name].dtype).sum(0)
-            np.testing.assert_allclose(total, one.dataset[name].values, rtol=1e-12, err_msg=name)
+        for data in (one.by_block.drop_vars(["group", "texts_read", "shard_block", "shard_hash"]), one.by_group):
+            for name in data.data_vars:
+                total = data[name].values.astype(one.dataset[name].dtype).sum(0)
+                if data[name].dims[-2:] == ("band", "relation") and one.dataset[name].dims[-2] == "distance":
+                    np.testing.assert_array_equal(total, by_band(one.dataset[name].values))
+                else:
+                    np.testing.assert_allclose(total, one.dataset[name].values, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
 def test_a_group_is_what_a_run_of_its_texts_alone_gives(result: headscope.Result, tiny: Tiny) -> None:
@@ -149,14 +156,21 @@ def changed(file: Path, attrs: dict[str, Any]) -> None:
     seal(file)
 
 
-@pytest.mark.parametrize(("version", "said"), [(0, "an older schema, 0"), (99, "a newer schema, 99")])
+OTHER_VERSIONS = [
+    (2, r"is of the method's first edition \(schema 2\).*To fix it: analyse the texts again with this version"),
+    (99, "is of a newer schema, 99"),
+]
+
+
+@pytest.mark.parametrize(("version", "said"), OTHER_VERSIONS)
 def test_files_of_another_schema_are_refused_by_name(
     result: headscope.Result, tmp_path: Path, version: int, said: str
 ) -> None:
     copy = result.save(tmp_path / "old.nc")
     changed(copy, {"schema": version})
-    with pytest.raises(HeadscopeError, match=f"is of {said}; this headscope reads {VERSION}"):
+    with pytest.raises(HeadscopeError, match=rf"old\.nc' {said}") as refused:
         headscope.Result.open(copy)
+    assert f"this headscope reads schema {VERSION}" in str(refused.value)
 
 
 BROKEN = [{"schema": "abc"}, {"stacks": 3}, {"settings": "{"}, {"model": "[]"}, {"texts": "1"}]
@@ -265,19 +279,20 @@ def test_examples_show_a_head_at_its_most(result: headscope.Result, tiny: Tiny) 
 
 
 def matched_by_hand(own: np.ndarray, pairs: np.ndarray, first_high: int = 11) -> float:
-    """High pairs with the label over those expected at the rate of the others, distance by distance, relation by
-    relation, where there are both: (level, distance, relation) each.
+    """The matched ratio of pairs with the label to the others, band by band, relation by relation: (level, distance,
+    relation) each.
     """
-    high = expected = 0.0
-    for distance in range(own.shape[1]):
-        for relation in range(own.shape[2]):
-            mine, every = own[:, distance, relation].tolist(), pairs[:, distance, relation].tolist()
+    own, pairs = (naive_order.by_band(counts).tolist() for counts in (own, pairs))
+    a = b = 0.0
+    for band in range(len(own[0])):
+        for relation in range(len(own[0][0])):
+            mine, every = ([level[band][relation] for level in counts] for counts in (own, pairs))
             n1, k1 = sum(mine), sum(mine[first_high:])
             n0, k0 = sum(every) - n1, sum(every[first_high:]) - k1
-            if n1 and n0:
-                high += k1
-                expected += n1 * k0 / n0
-    return high / expected if expected else float("nan")
+            if n1 + n0:
+                a += k1 * n0 / (n1 + n0)
+                b += k0 * n1 / (n1 + n0)
+    return (a + 0.5) / (b + 0.5) if a + b >= 5 else float("nan")
 
 
 def test_a_relation_of_ones_own(tiny: Tiny) -> None:

@@ -12,55 +12,81 @@ import pytest
 import headscope
 import naive
 import naive_corpus
+import naive_order
 from headscope.measures.columns import COLUMNS
-from test_corpus_numbers import LENGTH, TEXTS
+from test_corpus_numbers import TEXTS as SHORT
 
 TAU, THETA = 0.5, 0.3
+LENGTH = 72
+AGAIN = "The wind fell on the rain, and the rain fell on the town. "
+TEXTS = [*SHORT, f"{SHORT[4]} {SHORT[6]} {SHORT[3]}", f"{SHORT[7]} {SHORT[4]}", AGAIN * 5]  # enough repetitions
+IDS = ("focal", "focal_null")
+MATCHED = {"sentence_preference": "sentence", "repetition_preference": "repetition", "separator_similarity": "stop"}
 
 
 def mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 
-def row_of(window: naive_corpus.Window, o: np.ndarray, a: np.ndarray, causal: bool) -> dict[str, float] | None:
-    """What one head did with one text; None where it is so near an edge that rounding decides."""
-    size = len(window.ids)
-    may_read = np.tril(np.ones((size, size), dtype=bool)) if causal else np.ones((size, size), dtype=bool)
-    even = may_read / may_read.sum(1, keepdims=True)
-    row = {}
-    for category in ("stop", "end"):
-        own = [j for j, c in enumerate(window.category) if c == category]
-        row[f"{category}_focus"] = a[:, own].sum() / even[:, own].sum() if own else float("nan")
-    places = naive.pairs(window.counting)
-    matrix = naive.similarity(o, False)
-    level = naive.levels(matrix, places, False) if places else None
-    if level is None:
-        return row | {"high_pairs": 0.0}
-    if any(abs(20 * x - round(20 * x)) < naive_corpus.NEAR for x in level if x < 1):
-        return None
-    relation = {
-        (i, j): naive.relation(i, j, window.again, window.category, window.word, window.sentence) for i, j in places
-    }
-    high = [place for place, x in zip(places, level, strict=True) if naive.bin_of(x) >= round(20 * TAU) + 1]
-    row["high_pairs"] = float(len(high))
-    row["distance"] = mean([j - i for i, j in high])
-    for name, kinds in (("sentence", ("sentence", "both")), ("repetition", ("repeated", "both")), ("stop", ("stop",))):
-        row[f"{name}_share"] = mean([float(relation[place] in kinds) for place in high])
-    chances = []
-    for i, j in high:
-        at = [relation[p] for p in places if p[1] - p[0] == j - i]
-        comparable = [r for r in at if r in ("stop", "sentence", "none")]
-        chances.append(at.count("stop") / len(comparable) if relation[i, j] in ("stop", "sentence", "none") else 0.0)
-    row["stop_expected"] = mean(chances)
-    row["focal_share"] = naive.focal(high, window.ids, window.counting)[1]
-    row["likeness"] = naive.correlation(matrix, a, places)
-    got = naive.received(a, may_read)
-    counting = [j for j, c in enumerate(window.counting) if c]
-    among = {j: got[j] / max(got[i] for i in counting) for j in counting}
-    inside = [x for (i, j), x in zip(places, level, strict=True) if among[i] > THETA and among[j] > THETA]
-    outside = [x for (i, j), x in zip(places, level, strict=True) if not among[i] > THETA and not among[j] > THETA]
-    row["mask_contrast"] = mean(inside) - mean(outside)
-    return row
+class Head:
+    """What one head did with one text; what is so near an edge that rounding decides is left out."""
+
+    def __init__(self, window: naive_corpus.Window, o: np.ndarray, a: np.ndarray, causal: bool) -> None:
+        size = len(window.ids)
+        self.window, self.outputs, self.attention = window, o, a
+        self.may_read = np.tril(np.ones((size, size), dtype=bool)) if causal else np.ones((size, size), dtype=bool)
+        self.pairs = naive_order.Pairs(window)
+
+    def row(self, layer: int, head: int) -> dict[str, float]:
+        row = {f"{name}_focus": naive.focus(self.attention, self.may_read, self.window.category, name)
+               for name in ("stop", "end")}  # fmt: skip
+        if not self.pairs.places:
+            return row | {"high_pairs": 0.0, "focal": -1, "focal_null": -1}
+        matrix = naive_order.similarity(self.outputs, None, self.pairs.counting, "dot")
+        return row | self.of_levels(matrix, layer, head) | self.of_order(self.pairs.of(matrix))
+
+    def of_levels(self, matrix: np.ndarray, layer: int, head: int) -> dict[str, float]:
+        pairs = self.pairs
+        level = naive.levels(matrix.astype(np.float64), pairs.places)
+        if level is not None and naive_corpus.near_levels(level):
+            return {}
+        bins = [0] * len(pairs.places) if level is None else [naive.bin_of(x) for x in level]
+        numbers = [number for number, b in enumerate(bins) if b >= round(20 * TAU) + 1]
+        high = [pairs.places[number] for number in numbers]
+        row = {
+            "high_pairs": float(len(high)),
+            "distance": mean([j - i for i, j in high]),
+            "sentence_share": mean([float(pairs.relations[n] in ("sentence", "both")) for n in numbers]),
+            "repetition_share": mean([float(pairs.relations[n] in ("repeated", "both")) for n in numbers]),
+        }
+        focal, share = naive.focal(high, pairs.ids, pairs.counting) or (-1, float("nan"))
+        null = naive_order.null_focal(high, pairs, layer, head)
+        row |= {"focal": focal, "focal_share": share, "focal_null": -1 if null is None else null}
+        matched = naive_order.matched(numbers, pairs.relations, pairs.bands)
+        for name, comparison in MATCHED.items():
+            a, b = matched[list(naive_order.COMPARISONS).index(comparison)]
+            row[name] = (a + 0.5) / (b + 0.5) if a + b >= 5 else float("nan")
+        return row
+
+    def of_order(self, values: list[float]) -> dict[str, float]:
+        pairs = self.pairs
+        maps = [pairs.of(naive_order.attention_map(self.attention, self.may_read, name)) for name in naive_order.MAPS]
+        row = {"likeness": max(naive.pearson(values, each) for each in maps)}
+        cuts = naive_order.edges(values, pairs.key)
+        if naive_order.doubtful(values, cuts):
+            return row
+        bins, none = naive_order.order(values, cuts), pairs.related(("none",))
+        classes = {f"separation_{name}": (pairs.related(names), none) for name, names in naive_order.CONTRASTS.items()}
+        got = naive.received(self.attention, self.may_read)
+        largest = max(got[j] for j in pairs.own)
+        among = {j: got[j] / largest for j in pairs.own}
+        if not any(abs(x - THETA) < naive_corpus.NEAR_TOKEN for x in among.values()):
+            where = naive_corpus.regions(among, THETA, pairs.places)
+            classes["mask_auc"] = tuple([p for p, region in enumerate(where) if region == one] for one in (0, 2))
+        for name, (ones, zeros) in classes.items():
+            wins, weight = naive_order.contrast(bins, ones, zeros, pairs.bands)
+            row[name] = wins / weight if weight else float("nan")
+        return row
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "llama"])
@@ -71,27 +97,22 @@ def test_every_column_equals_the_naive_one(kind: str, tiny: Callable[[str], head
         batch_size=3, shard_size=4, progress=False,
     )  # fmt: skip
     heads, texts = (pd.read_parquet(tmp_path / "run" / name) for name in ("heads.parquet", "texts.parquet"))
-    causal, checked = model.stack().causal, dict.fromkeys(COLUMNS, 0)
+    assert {*COLUMNS, *IDS, "focal_token", "text", "stack", "layer", "head"} == set(heads.columns)
+    words = {i: model.tokenizer.convert_ids_to_tokens(i) for i in range(len(model.tokenizer))} | {-1: None}
+    assert [None if pd.isna(word) else word for word in heads["focal_token"]] == [words[i] for i in heads["focal"]]
+    causal, checked = model.stack().causal, dict.fromkeys([*COLUMNS, *IDS], 0)
     for text in texts.itertuples():
         window = naive_corpus.Window(model, TEXTS[int(text.id)], LENGTH, causal)
-        outputs, weights = next(iter(naive_corpus.heads_of(model, window.ids, None).values()))
+        outputs, weights, _ = next(iter(naive_corpus.heads_of(model, window.ids, None).values()))
         own = heads[heads["text"] == text.text]
         for layer in range(len(outputs)):
             rows = own[own["layer"] == layer].set_index("head")
             for head in range(outputs.shape[1]):
-                expected = row_of(window, outputs[layer, head], weights[layer, head], causal)
-                for name, value in (expected or {}).items():
-                    assert rows[name][head] == pytest.approx(value, rel=1e-4, abs=1e-5, nan_ok=True), (
-                        name,
-                        layer,
-                        head,
-                    )
+                expected = Head(window, outputs[layer, head], weights[layer, head], causal).row(layer, head)
+                for name, value in expected.items():
+                    found = pytest.approx(value, rel=1e-4, abs=1e-4, nan_ok=True)
+                    assert rows[name][head] == found, (name, layer, head, text.id)
                     checked[name] += np.isfinite(value)
-            drawing = int((rows["focal_id"] >= 0).sum())
-            counted = [t for t, c in zip(window.ids, window.counting, strict=True) if c]
-            chance = sum(1 - (1 - counted.count(t) / len(counted)) ** drawing for t in set(counted)) if counted else 0
-            np.testing.assert_allclose(rows["focal_expected"], chance, rtol=1e-5)
-            checked["focal_expected"] += 1
     if not model.template.end:
         del checked["end_focus"]  # there is no closing special token
     assert min(checked.values()) >= 10, checked

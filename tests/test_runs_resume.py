@@ -12,6 +12,7 @@ import pytest
 
 import headscope
 from headscope.errors import HeadscopeError
+from headscope.result.schema import VERSION
 from runs import TEXTS, Counting, Tiny, run, same_bytes, stop_after
 
 HERE = Path(__file__).parent
@@ -111,15 +112,28 @@ def test_a_damaged_result_is_computed_again(tiny: Tiny, tmp_path: Path) -> None:
     assert "result.nc is missing or damaged" in shown.said[0]
 
 
-NO_PLAN = {"schema": 1, "settings": {}, "model": {}, "texts": {}, "versions": {}, "finished": False,
+NO_PLAN = {"schema": VERSION, "settings": {}, "model": {}, "texts": {}, "versions": {}, "finished": False,
            "plan": {"batches": []}}  # fmt: skip
+FEW = json.dumps({"schema": VERSION, "settings": {}})
 
 
-@pytest.mark.parametrize("told", ['{"schema": 1, "settings": {}}', "[]", "{", json.dumps(NO_PLAN)])
+@pytest.mark.parametrize("told", [FEW, '{"schema": "two"}', "[]", "{", json.dumps(NO_PLAN)])
 def test_a_damaged_run_file_is_refused(told: str, tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(told)
     with pytest.raises(HeadscopeError, match=r"run\.json' cannot be read"):
         run(tiny("gpt2"), TEXTS, out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [(2, r"of the method's first edition \(schema 2\).*analyse the texts again"), (99, "newer")]
+)
+def test_a_run_of_another_edition_is_refused(version: int, said: str, tiny: Tiny, tmp_path: Path) -> None:
+    stop_after(tiny("gpt2"), TEXTS, tmp_path / "run", shard_size=4, shards=1)
+    file = tmp_path / "run" / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": version}))
+    with pytest.raises(HeadscopeError, match=f"the run in .* is of .*{said}"):
+        run(tiny("gpt2"), TEXTS, out=tmp_path / "run", shard_size=4)
+    assert len(list((tmp_path / "run" / "shards").glob("*.json"))) == 1  # what is there is left alone
 
 
 def test_a_crash_in_the_first_moment_does_not_block_the_folder(tiny: Tiny, tmp_path: Path) -> None:

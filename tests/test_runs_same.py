@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headscope
+from headscope.runs import worker
 from runs import PASSAGES, TEXTS, Counting, Tiny, pairs_moved, run, same_bytes, stop_after
 
 
@@ -63,6 +65,35 @@ def test_a_run_goes_on_with_another_number_of_threads(tiny: Tiny, tmp_path: Path
     whole = run(model, TEXTS, shard_size=3, threads=1)
     stop_after(model, TEXTS, tmp_path / "run", shard_size=3, shards=3, threads=1)
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "run", shard_size=3, threads=3))
+
+
+def test_batches_are_finished_after_their_layers_and_in_their_order(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int]] = []
+
+    class Sink:
+        def __init__(self, inner: Any, first: int) -> None:
+            self.inner, self.first = inner, first
+
+        def layer(self, heads: Any) -> None:
+            self.inner.layer(heads)
+            told.append(("layer", self.first))
+
+        def finish(self) -> None:
+            self.inner.finish()
+            told.append(("finish", self.first))
+
+    class Recording(worker.CompiledAccumulator):
+        def begin(self, batch: Any, first: int = 0) -> Any:
+            return Sink(super().begin(batch, first), first)
+
+    monkeypatch.setattr(worker, "CompiledAccumulator", Recording)
+    run(tiny("gpt2"), TEXTS[:12], shard_size=12, batch_size=2, threads=3)
+    firsts = list(range(0, 12, 2))
+    assert [first for what, first in told if what == "finish"] == firsts
+    for first in firsts:
+        assert [what for what, own in told if own == first] == ["layer"] * 3 + ["finish"]
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

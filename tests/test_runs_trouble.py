@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -187,6 +188,13 @@ def test_running_out_of_memory_halves_the_batch(folder: Path, tmp_path: Path) ->
     assert plan["batches"][-1][1] < 512
     result = headscope.Result.open(tmp_path / "run")
     assert int(result.dataset.texts) == len(PASSAGES) * 6
+
+
+def test_tables_that_cannot_fit_are_refused_at_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = psutil.virtual_memory()
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=1_000_000))
+    with pytest.raises(HeadscopeError, match=r"the tables of counts take 0\.0 GB of memory.*take fewer layers"):
+        run(tiny("gpt2"), TEXTS[:2])
 
 
 MEASURE = """

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,11 +19,10 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import headscope
-import headscope.measures
 from headscope.choices import Choices, RunChoices, TextChoices, described
 from headscope.errors import HeadscopeError
 from headscope.figures.atlas import atlas
-from headscope.measures import quantities, variables
+from headscope.measures import loops, quantities, variables
 from headscope.measures.accumulator import LayerBatch
 from headscope.measures.derived import ratio
 from headscope.measures.quantities import HEADS, LAYERS, SUMMARY, Quantity
@@ -89,7 +88,7 @@ def toy() -> Iterator[None]:
     quantities.declare(
         Quantity(
             "unevenness", "toy unevenness of lengths", "how much longer the longest output is than the mean one",
-            lambda view: (view.variable("norm_spread"), *view.windows()), ratio, smallest=0.1,
+            lambda view: (view.head("norm_spread"), view.windows()), ratio, smallest=0.1,
             shown=SUMMARY | HEADS | LAYERS, needs=("norm_spread",),
         )
     )  # fmt: skip
@@ -109,7 +108,7 @@ def test_a_declared_variable_is_in_the_file(toy_result: headscope.Result, embedd
     data = toy_result.dataset
     assert data.norm_spread.dims == ("layer", "head")
     assert data.norm_spread.attrs["description"] == "sum of how uneven |O_i|² are"
-    assert toy_result.shards.norm_spread.dims == ("shard", "layer", "head")
+    assert toy_result.by_block.norm_spread.dims == ("block", "layer", "head")
     naive = np.zeros((3, 12))
     for passage in headscope.passages()[:16]:
         outputs = embedded.inspect(passage["text"], window=24).outputs.values[[0, 5, 11]].astype(float)
@@ -124,15 +123,16 @@ def test_a_declared_variable_is_in_the_file(toy_result: headscope.Result, embedd
 def test_a_declared_quantity_is_everywhere_it_says(toy_result: headscope.Result, tmp_path: Path) -> None:
     expected = toy_result.dataset.norm_spread.values / 16
     np.testing.assert_allclose(toy_result.summary()["unevenness"].to_numpy().reshape(3, 12), expected)
-    np.testing.assert_allclose(toy_result.layer_summary()["unevenness"], expected.mean(1))
+    np.testing.assert_allclose(toy_result.layer_summary()["unevenness"], np.median(expected, 1))
     np.testing.assert_allclose(toy_result.quantity("unevenness", by="head").value, expected)
     assert "unevenness" in set(toy_result.specialists()["score"])
     assert "unevenness" in set(toy_result.stability()["score"])
     assert "toy unevenness of lengths" in atlas(toy_result).caption
     page = write_report(toy_result, tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("toy unevenness of lengths") >= 2  # the atlas, and from layer to layer
-    scores = RunData(toy_result).about["scores"]
-    assert scores[-1] == {"name": "unevenness", "label": "toy unevenness of lengths", "base": None, "examples": None}
+    shown = {each["name"]: each for each in RunData(toy_result).about["quantities"]}
+    assert shown["unevenness"]["title"] == "toy unevenness of lengths"
+    assert shown["unevenness"]["heads"] and shown["unevenness"]["layers"]
 
 
 def test_declarations_that_make_no_sense_are_refused() -> None:
@@ -161,16 +161,17 @@ def test_choices_are_typed_as_they_are_declared() -> None:
     declared, text, run = (get_type_hints(each) for each in (Choices, TextChoices, RunChoices))
     assert list(run) == [choice.name for choice in described()]
     assert list(text) == [choice.name for choice in described(of_text=True)]
+    more = {"window": int | None, "readings": str | Sequence[str]}  # wider than what they become
     for name, kind in run.items():
-        assert kind == (declared[name] | None if name == "window" else declared[name])
+        assert kind == more.get(name, declared[name])
 
 
 # ---------------------------------------------------------------------- compiled code
 
 
 def compiled_functions() -> Iterator[tuple[str, Any]]:
-    for module in pkgutil.iter_modules(headscope.measures.__path__):
-        loaded = importlib.import_module(f"headscope.measures.{module.name}")
+    for module in pkgutil.iter_modules(loops.__path__):
+        loaded = importlib.import_module(f"{loops.__name__}.{module.name}")
         for name, thing in vars(loaded).items():
             if isinstance(thing, CPUDispatcher) and thing.py_func.__module__ == loaded.__name__:
                 yield f"{module.name}.{name}", thing
@@ -224,7 +225,34 @@ def test_compiled_code_of_a_changed_file_is_dropped(tmp_path: Path) -> None:
         assert list((tmp_path / "__pycache__").glob("loops.total-*.nbi"))
 
 
-def test_compiled_functions_use_nothing_of_another_file() -> None:
+CALLS = """
+import numpy as np
+from beside import scaled
+from headscope.measures.numba_options import compiled
+@compiled
+def total(values):
+    return scaled(values.sum())
+print(total(np.ones(3)))
+"""
+CALLED = """
+from headscope.measures.numba_options import inner
+@inner
+def scaled(value):
+    return value * {factor}
+"""
+
+
+def test_compiled_code_is_dropped_where_a_file_that_it_calls_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "loops.py").write_text(CALLS)
+    for factor, answer in ((1, "3.0"), (1, "3.0"), (2, "6.0")):
+        (tmp_path / "beside.py").write_text(CALLED.format(factor=factor))
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", "import loops"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.strip() == answer, done.stderr
+
+
+def test_compiled_functions_use_nothing_from_outside_their_folder() -> None:
     names = []
     for name, function in compiled_functions():
         names.append(name)
@@ -232,6 +260,12 @@ def test_compiled_functions_use_nothing_of_another_file() -> None:
         assert module is not None
         tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
         own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        own |= {  # from the same folder: a change there drops the compiled code of all
+            alias.name
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"{loops.__name__}.")
+            for alias in node.names
+        }
         own |= {
             target.id
             for node in tree.body
@@ -240,7 +274,7 @@ def test_compiled_functions_use_nothing_of_another_file() -> None:
             if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant)
         }
         used = {n.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        annotations = {"Any", "tuple", "float", "int", "bool", "compiled"}
+        annotations = {"Any", "tuple", "float", "int", "bool", "compiled", "inner"}
         bound = set(function.py_func.__code__.co_varnames) | set(dir(__builtins__)) | annotations | {"np"}
         foreign = {each for each in used if each not in own | bound and not hasattr(__import__("builtins"), each)}
         assert not foreign, f"{name} uses {foreign}, which a change elsewhere would leave stale"

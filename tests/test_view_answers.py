@@ -191,21 +191,21 @@ def test_thumbnails_show_the_strongest_pair_of_every_square(case: Seen) -> None:
 @pytest.mark.parametrize("case", ["embedded", "long", "cross"], indirect=True)
 def test_every_reading_is_answered_from_one_capture(case: Seen) -> None:
     """Also where maps were not kept, and the model must run once more."""
-    k, layer, head = case.heads[1]
-    step = 12
+    _, layer, head = case.heads[1]
+    step, matrices = 12, set()
     for reading in case.told["readings"]:
         own = case.own.read_as(reading)
         found = case.arrays(f"{reading}/heads/{layer}/{head}")
-        assert np.array_equal(
-            found["similarity"], own.similarity_matrix(layer, head)[np.triu_indices(len(own.window), 1)]
-        )
-        scores = case.arrays(f"{reading}/layers/{layer}")["scores"][:, step - 1]
-        rows = own.heads(layer, step / 20)
-        for score, values in zip(case.told["scores"], scores, strict=True):
-            np.testing.assert_array_equal(values, rows[score["name"]].to_numpy(float), err_msg=score["name"])
-    assert (
-        len({case.arrays(f"{name}/heads/{layer}/{head}")["similarity"].tobytes() for name in case.told["readings"]}) > 2
-    )
+        upper = own.similarity_matrix(layer, head)[np.triu_indices(len(own.window), 1)]
+        assert np.array_equal(found["similarity"], upper)
+        matrices.add(upper.tobytes())
+        told = case.arrays(f"{reading}/layers/{layer}")
+        for place, rows in ((step - 1, own.heads(layer, step / 20)), (-1, own.heads(layer, top=True))):
+            for score, values in zip(case.told["scores"], told["scores"][:, place], strict=True):
+                np.testing.assert_array_equal(values, rows[score["name"]].to_numpy(float), err_msg=score["name"])
+            labels = [case.told["same_labels"][n] if n >= 0 else None for n in told["focal"][place]]
+            assert labels == [token if isinstance(token, str) else None for token in rows.focal_token]
+    assert len(matrices) == len(case.told["readings"])
 
 
 @pytest.mark.parametrize("case", ["cross"], indirect=True)

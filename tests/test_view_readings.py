@@ -32,6 +32,11 @@ def high_count(page: Any, where: str = SHOWN) -> int:
     return int(page.get_attribute(f"{where} .high-count", "data-high"))
 
 
+def scores_of(page: Any) -> dict[str, str]:
+    names, values = (page.locator(f"{SHOWN} dl.numbers {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    return dict(zip(names, values, strict=True))
+
+
 def tops(seen: Inspection, layer: int, head: int) -> set[tuple[int, int]]:
     """The top pairs, by the second implementation."""
     places = naive.pairs(seen.counting.tolist())
@@ -66,7 +71,7 @@ def test_everything_follows_the_switch(tab: Tab, address: str, seen: Inspection,
     page.hover(f".token[data-place='{busiest}']")
     tab.settle()
     assert classed(page, "high") == {i + j - busiest for i, j in high if busiest in (i, j)}
-    scores = dict(zip(*(page.locator(f"{SHOWN} dl.numbers {tag}").all_inner_texts() for tag in ("dt", "dd")), strict=True))
+    scores = scores_of(page)
     heads = own.heads(LAYER, 0.5).iloc[HEAD]
     assert float(scores["distance"]) == pytest.approx(heads.distance, abs=0.0051)
     assert float(scores["likeness to attention"]) == pytest.approx(heads.likeness, abs=0.0051)
@@ -155,6 +160,11 @@ def test_top_pairs_are_as_many_in_every_reading(tab: Tab, address: str, seen: In
     page.hover(f".token[data-place='{busiest}']")
     tab.settle()
     assert classed(page, "high") == {i + j - busiest for i, j in top if busiest in (i, j)}
+    rows = seen.read_as(reading).heads(LAYER, top=True).iloc[HEAD]
+    scores = scores_of(page)
+    assert int(scores["high pairs"].replace(",", "")) == len(top)
+    assert float(scores["distance"]) == pytest.approx(rows.distance, abs=0.0051)
+    assert page.inner_text(".focal-name") == rows.focal_token
     assert "top=1" in tab.settled_address()
     page.keyboard.press("t")
     tab.settle()
@@ -174,7 +184,9 @@ def test_a_text_without_value_vectors_does_not_offer_them(browser: Any, tiny: An
         tab.close()
 
 
-def test_the_saved_file_is_in_the_reading_that_is_shown(tab: Tab, address: str, seen: Inspection, tmp_path: Path) -> None:
+def test_the_saved_file_is_in_the_reading_that_is_shown(
+    tab: Tab, address: str, seen: Inspection, tmp_path: Path
+) -> None:
     page = tab.open(address)
     read_by(page, "centred")
     file = tmp_path / "inspection.nc"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.cli.choices import choices_of
-from headscope.cli.inspect_text import LEGEND
+from headscope.cli.inspect_text import LEGEND, OF_LAYERS
 from headscope.control import read_control
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.corpus import Corpus, open_paths
@@ -101,7 +101,7 @@ def print_result(result: Result, folder: Path) -> None:
     bad = f", {left_out:,} bad records left out" if left_out else ""
     show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{groups}{bad}\n")
     show.quantities(result.layer_summary())
-    show.paragraph("\n" + LEGEND, style="dim")
+    show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
     show.paragraph(f"\nThe result is {folder / 'result.nc'}; in Python: headscope.Result.open({str(folder)!r})\n")
 
 

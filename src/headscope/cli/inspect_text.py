@@ -29,6 +29,8 @@ LEGEND = (
     "similar than others at the same distance, separator similarity: a sentence end and a word; 1 is none. – : too "
     "little to compare."
 )
+WIDEST = 10  # columns of a table, beside the first
+TOP = "top: from the sixteenth of all pairs that stand highest, in every reading the same number"
 OF_LAYERS = " A layer's number is the median of its heads' (high pairs: their sum)."
 CAUTION = "One text is an illustration, not a finding: another text may single out other heads."
 
@@ -90,34 +92,42 @@ def _print(inspection: Inspection, args: Namespace) -> None:
     header(inspection)
     if args.layer is None:
         layer_table(inspection, args.tau)
-        for other in _others(inspection):
-            by_another(other, other.layer_summary(args.tau))
+        side_by_side([one.layer_summary(args.tau, top=True) for one in _readings(inspection)], inspection)
         show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
         show.paragraph()
         show.bullets(inspection.in_words(args.tau))
         show.paragraph("\n" + CAUTION, style="dim")
     elif args.head is None:
-        heads = inspection.heads(args.layer, args.tau)
-        show.quantities(heads.drop(columns="layer"))
-        for other in _others(inspection):
-            by_another(other, other.heads(args.layer, args.tau).drop(columns="layer"))
+        show.quantities(inspection.heads(args.layer, args.tau).drop(columns="layer"))
+        side_by_side([one.heads(args.layer, args.tau, top=True) for one in _readings(inspection)], inspection)
         show.paragraph("\n" + LEGEND, style="dim")
     else:
         _print_head(inspection, args)
 
 
-def _others(inspection: Inspection) -> list[Inspection]:
-    """The same text in the other readings that were asked for."""
-    return [inspection.read_as(name) for name in inspection.choices.readings[1:]]
+def _readings(inspection: Inspection) -> list[Inspection]:
+    """The same text in every reading that was asked for."""
+    return [inspection.read_as(name) for name in inspection.choices.readings]
 
 
-def by_another(inspection: Inspection, rows: pd.DataFrame) -> None:
-    """The table of another reading, without what does not depend on it."""
-    from headscope.measures.quantities import QUANTITIES
+def side_by_side(tables: list[pd.DataFrame], inspection: Inspection) -> None:
+    """What depends on the reading, from the top pairs of each: a column for each reading under every quantity."""
+    from headscope.measures.quantities import shown_in
 
-    show.paragraph(f"\nby {inspection.reading}: {READINGS[inspection.choices.readings[0]]}", style="bold")
-    same = [name for name in rows.columns if name in QUANTITIES and QUANTITIES[name].read == "attention"]
-    show.quantities(rows.drop(columns=same))
+    names = inspection.choices.readings
+    if len(names) < 2:
+        return
+    show.paragraph("\nfrom the top pairs of each reading, a sixteenth of all", style="bold")
+    first = "head" if "head" in tables[0] else "layer"
+    depends = [each for each in shown_in("text") if each.read not in ("attention", "main") and not each.adds_up]
+    each_time = max(1, WIDEST // len(names))  # quantities in one table
+    for begin in range(0, len(depends), each_time):
+        some = depends[begin : begin + each_time]
+        headings = [
+            f"{each.short_label.split()[0] * (k == 0)}\n{name}" for each in some for k, name in enumerate(names)
+        ]
+        columns = [tables[0][first], *(table[each.name] for each in some for table in tables)]
+        show.table([f"\n{first}", *headings], zip(*columns, strict=True), text=())
 
 
 def header(inspection: Inspection) -> None:
@@ -153,13 +163,11 @@ def _print_head(inspection: Inspection, args: Namespace) -> None:
     layer, head = args.layer, args.head
     pairs = inspection.high_pairs(layer, head, args.tau)
     show.paragraph(f"layer {layer}, head {head}", style="bold")
-    each = [inspection, *_others(inspection)]
-    rows = [one.heads(layer, args.tau).iloc[head] for one in each]
-    shown = [name for name in rows[0].index if name not in ("layer", "head", "flat")]
-    show.table(
-        ["", *(one.reading for one in each)],
-        [(name.replace("_", " "), *(row[name] for row in rows)) for name in shown],
-    )
+    rows = {f"{inspection.reading}, τ {args.tau:g}": inspection.heads(layer, args.tau).iloc[head]}
+    rows |= {f"{one.reading}, top": one.heads(layer, args.tau, top=True).iloc[head] for one in _readings(inspection)}
+    shown = [name for name in next(iter(rows.values())).index if name not in ("layer", "head", "flat")]
+    show.table(["", *rows], [(name.replace("_", " "), *(row[name] for row in rows.values())) for name in shown])
+    show.paragraph(TOP, style="dim")
     show.paragraph(f"\ntokens that receive more than {args.theta:g} of the largest attention", style="bold")
     columns = ["label", "category", "sentence", "received"]
     show.table(
@@ -179,19 +187,19 @@ def _as_json(inspection: Inspection, args: Namespace) -> dict[str, Any]:
     answer |= _tables(inspection, args)
     if args.head is not None:
         answer["attended"] = _records(inspection.attended(args.layer, args.head, args.theta))
-    return answer | {"other_readings": {other.reading: _tables(other, args) for other in _others(inspection)}}
+    return answer | {"top": {one.reading: _tables(one, args, top=True) for one in _readings(inspection)}}
 
 
-def _tables(inspection: Inspection, args: Namespace) -> dict[str, Any]:
+def _tables(inspection: Inspection, args: Namespace, *, top: bool = False) -> dict[str, Any]:
     """What there is to say in one reading, of all layers, one layer, or one head."""
     if args.layer is None:
-        heads, layers = inspection.summary(args.tau), inspection.layer_summary(args.tau)
+        heads, layers = inspection.summary(args.tau, top=top), inspection.layer_summary(args.tau, top=top)
         return {"layers": _records(layers), "heads": _records(heads)}
-    heads = inspection.heads(args.layer, args.tau)
+    heads = inspection.heads(args.layer, args.tau, top=top)
     if args.head is None:
         return {"heads": _records(heads)}
-    high = inspection.high_pairs(args.layer, args.head, args.tau)
-    return {"heads": _records(heads[heads["head"] == args.head]), "high_pairs": _records(high)}
+    own = {"heads": _records(heads[heads["head"] == args.head])}
+    return own if top else own | {"high_pairs": _records(inspection.high_pairs(args.layer, args.head, args.tau))}
 
 
 def _records(table: pd.DataFrame) -> Any:

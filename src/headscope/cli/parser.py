@@ -196,10 +196,11 @@ def _findings(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser = _command(
         commands,
         "findings",
-        "compare every claim of the paper with a run: number, interval, verdict",
+        "compare every claim of the paper with a run: number, interval, controls, verdict",
     )
     _finished(parser)
-    parser.add_argument("--sensitivity", action="store_true", help="also the verdicts at other thresholds")
+    parser.add_argument("--attention", action="store_true", help="also S against attention, layer by layer")
+    parser.add_argument("--sensitivity", action="store_true", help="also the claims' numbers at other thresholds")
     parser.add_argument("--heads", action="store_true", help="also which heads are stable specialists, which noise")
     parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of the bootstrap (default 1000)")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default 0)")

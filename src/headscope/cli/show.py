@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDE = 110  # columns where the output is not a terminal
+FOLDED = 24  # columns that words may be folded to
 
 
 class Terminal(Console):
@@ -49,13 +51,52 @@ def bullets(sentences: Iterable[str]) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text: Sequence[int] = (0,)) -> None:
-    """Print a table. Numbers are right-aligned; the columns whose numbers are in `text` hold words."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    for k, column in enumerate(columns):
-        shown.add_column(column, justify="left" if k in text else "right", no_wrap=k not in text, overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(cell(value)) for value in row))
-    console().print(shown)
+    """Print a table. Numbers are right-aligned; the columns whose numbers are in `text` hold words.
+
+    A cell may be a rich Text, which keeps its colour. Where the terminal is too narrow for all columns, the table is
+    printed in parts that begin with the first column: a number is never cut.
+    """
+    cells = [[each if isinstance(each, Text) else Text(cell(each)) for each in row] for row in rows]
+    out = console()
+    widths = [_width(column, [row[k] for row in cells], k in text) for k, column in enumerate(columns)]
+    room = 2 if sum(widths) + 2 * (len(widths) - 1) <= out.width else 1
+    for n, part in enumerate(parts_of(widths, out.width, room)):
+        shown = Table(box=None, pad_edge=False, padding=(0, room, 0, 0), header_style="bold", show_edge=False)
+        for k in part:
+            words = k in text
+            shown.add_column(
+                columns[k],
+                justify="left" if words else "right",
+                no_wrap=not words,
+                overflow="fold",
+                min_width=widths[k],
+            )
+        for row in cells:
+            shown.add_row(*(row[k] for k in part))
+        if n:
+            out.print()
+        out.print(shown)
+
+
+def _width(heading: str, cells: Sequence[Text], words: bool) -> int:
+    """How wide a column must be; words may be folded."""
+    lines = [*heading.split("\n"), *(line for each in cells for line in each.plain.split("\n"))]
+    longest = max(map(cell_len, lines), default=0)
+    return min(longest, FOLDED) if words else longest
+
+
+def parts_of(widths: Sequence[int], width: int, room: int) -> list[list[int]]:
+    """The columns of a table in parts that fit, each with the first column.
+
+    >>> parts_of([4, 10, 10, 10], 30, 2)
+    [[0, 1, 2], [0, 3]]
+    """
+    parts: list[list[int]] = [[0]]
+    for k in range(1, len(widths)):
+        if len(parts[-1]) > 1 and sum(widths[i] + room for i in parts[-1]) + widths[k] > width:
+            parts.append([0])
+        parts[-1].append(k)
+    return parts
 
 
 def quantities(rows: pd.DataFrame) -> None:
@@ -64,7 +105,7 @@ def quantities(rows: pd.DataFrame) -> None:
 
     headings = {"layer": "layer", "head": "head", "focal_token": "focal\ntoken"}
     for name, quantity in QUANTITIES.items():
-        headings[name] = "\n".join(quantity.short_label.rsplit(" ", 1))
+        headings[name] = "\n".join(quantity.short_label.split(" "))
     names = [name for name in rows.columns if name in headings and name != "flat"]
     text = [place for place, name in enumerate(names) if name == "focal_token"]
     table([headings[name] for name in names], rows[names].itertuples(index=False), text=text)

@@ -14,85 +14,50 @@ from headscope.cli import show
 from headscope.cli.analyze_texts import corpus_of
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
-from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
-    from headscope.findings import Findings
+    import xarray as xr
+
     from headscope.models.model import Model
     from headscope.result import Result
 
 EMBEDDED = "headscope/bert12"
-MARKS = {"holds": "✓", "does not hold": "✗", "open": "?", "no verdict": "–"}
 
 
 def run_findings(args: Namespace) -> None:
     """Print every claim with its verdict, and a sentence on each."""
+    from headscope.cli import findings_tables
+
     result, controls = open_run(args)
     with show.working("comparing the claims with the numbers"):
         findings = result.findings(tau=args.tau, controls=controls, draws=args.draws, seed=args.seed)
         swept = result.sensitivity(draws=args.draws, seed=args.seed) if args.sensitivity else None
-        heads = result.specialists(tau=args.tau) if args.heads else None
+        heads = result.specialists(tau=args.tau, controls=controls) if args.heads else None
+        against = (
+            result.against_attention(controls=controls, draws=args.draws, seed=args.seed) if args.attention else None
+        )
     if args.json:
         answer = findings.as_dict()
         if swept is not None:
-            answer["sensitivity"] = json.loads(swept.to_dataframe().reset_index().to_json(orient="records"))
+            answer["sensitivity"] = _records(swept)
         if heads is not None:
             answer["heads"] = json.loads(heads.to_json(orient="records"))
+        if against is not None:
+            answer["against_attention"] = _records(against)
         print(json.dumps(answer, ensure_ascii=False))
         return
-    print_findings(findings)
+    findings_tables.print_findings(findings)
+    if against is not None:
+        findings_tables.print_against_attention(against)
     if swept is not None:
-        show.paragraph("\nVerdicts at other thresholds (✓ holds, ✗ does not hold, ? open, – no verdict)", style="bold")
-        show.paragraph(
-            "1a and 1b are measured otherwise here: by the share of stops (closing tokens) among tokens that receive "
-            "more than θ, over their share of all tokens."
-        )
-        at = [f"{threshold:g}" for threshold in swept["threshold"].values[::2]]
-        rows = [
-            (key, {"tau": "τ", "theta": "θ"}.get(over, ""), *(MARKS[str(v)] for v in line[::2]))
-            for key, over, line in zip(
-                swept["claim"].values, swept["over"].values, swept["verdict"].values, strict=True
-            )
-        ]
-        show.table(["claim", "over", *at], rows, text=(0, 1))
+        findings_tables.print_sensitivity(swept)
     if heads is not None:
-        _print_heads(heads)
+        findings_tables.print_heads(heads)
 
 
-def print_findings(findings: Findings) -> None:
-    """The table, the sentences, the warnings."""
-    show.paragraph(
-        f"{in_a_line(findings.model)}: {findings.stack}, {findings.windows:,} windows, τ = {findings.tau:g}",
-        style="bold",
-    )
-    show.paragraph(f"intervals: {findings.interval}\n")
-    texts, untrained = any(f.texts is not None for f in findings), any(f.untrained for f in findings)
-    columns = ["claim", "measured", "no effect", "holds\nbeyond", "verdict"]
-    columns += ["of\ntexts"] * texts + ["untrained"] * untrained
-    rows = []
-    for f in findings:
-        row = [f"{f.key} {f.claim}", f.interval(), f"{f.none:g}", f"{f.bound:g}", f.verdict]
-        row += ["–" if f.texts is None else f"{f.texts:.0%}"] * texts
-        rows.append(row + [f.untrained.range(f.digits) if f.untrained else "–"] * untrained)
-    show.table(columns, rows, text=(0, 4))
-    show.paragraph()
-    show.bullets(f"{f.key}: {f.sentence}" for f in findings)
-    if findings.warnings:
-        show.paragraph("\nSigns of trouble", style="bold")
-        show.bullets(f"{warning[0].upper()}{warning[1:]}." for warning in findings.warnings)
-
-
-def _print_heads(heads: Any) -> None:
-    from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
-
-    show.paragraph("\nHeads that stand out, at most 5 % of them by chance", style="bold")
-    rows = []
-    for score, own in heads.groupby("score", sort=False):
-        number = own["what"].value_counts()
-        counts = [int(number.get(what, 0)) for what in (SPECIALIST, ORDINARY, NOISE)]
-        rows.append((score.replace("_", " "), *counts, farthest(own, 3), farthest(own, 3, above=False)))
-    columns = ["score", "specialists", "ordinary", "noise", "most above the others", "most below"]
-    show.table(columns, rows, text=(0, 4, 5))
+def _records(table: xr.Dataset) -> Any:
+    """A labelled table as rows."""
+    return json.loads(table.to_dataframe().reset_index().to_json(orient="records"))
 
 
 def run_figures(args: Namespace) -> None:
@@ -107,7 +72,9 @@ def run_figures(args: Namespace) -> None:
         wanted = args.only or None
         findings = result.findings(tau=args.tau, controls=controls) if wanted is None or "findings" in wanted else None
         model = model_for(result, args.model) if wanted is None or "one-head" in wanted else None
-        drawn = draw_all(result, findings=findings, model=model, tau=args.tau, only=wanted, tell=tell)
+        drawn = draw_all(
+            result, findings=findings, controls=controls, model=model, tau=args.tau, only=wanted, tell=tell
+        )
         rows = []
         for each in drawn:
             if each.picture is None:
@@ -149,9 +116,10 @@ def run_reproduce(args: Namespace) -> None:
         return
     if args.quiet:
         return
-    show.paragraph("\nWhat the paper says, and what was measured", style="bold")
-    rows = [(f.key, f.says, f.interval(), f.verdict) for f in done.findings]
-    show.table(["", "the paper", "measured", "verdict"], rows, text=(0, 1, 3))
+    from headscope.cli.findings_tables import print_findings
+
+    show.paragraph("\nWhat the paper says", style="bold")
+    show.table(["", "the paper"], [(f.key, f.says) for f in done.findings], text=(0, 1))
     show.paragraph()
     print_findings(done.findings)
     size = done.report.stat().st_size / 1e6

@@ -1,96 +1,114 @@
-"""Stability: whether other texts would single out the same heads."""
+"""Stability: whether other texts would single out the same heads; and which heads stand out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
+from matplotlib.colors import LogNorm
 
-from headscope.figures.parts import run_caption
-from headscope.figures.style import LINES, Picture, by_logarithms, caption, line_style, picture, plain_axes
+from headscope.figures.colours import BASE, CONTROL
+from headscope.figures.parts import run_caption, sorted_controls
+from headscope.figures.style import Picture, by_logarithms, caption, picture, plain_axes
 from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
-from headscope.findings.stability import by_groups, stability
-from headscope.measures.quantities import QUANTITIES
+from headscope.measures.quantities import named
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headscope.result.result import Result
 
-LABELS = {"focal_token": "most frequent focal token (same)"}
+KINDS = {  # how a head is drawn, by what is made of it
+    ORDINARY: {"facecolor": "#c9c9c9", "edgecolor": "none"},
+    NOISE: {"facecolor": "white", "edgecolor": "#9a9a9a"},
+    SPECIALIST: {"facecolor": "#111111", "edgecolor": "none"},
+}
+GROUPS = "#7f7f7f"
 
 
 def stability_figure(result: Result, tau: float | None = None) -> Picture:
-    """Agreement of disjoint sets of texts against their size; with groups, agreement between those."""
+    """Agreement of disjoint sets of texts, darker for larger ones; with groups, agreement between those."""
     at = result.tau(tau)
-    table, groups = stability(result, tau=at), by_groups(result, tau=at)
+    table, groups = result.stability(tau=at), result.group_agreement(tau=at)
     names = list(dict.fromkeys(table["score"]))
-    figure = picture(10.8 if len(groups) else 9.2, 4.4, "Would other texts single out the same heads?")
-    axes: Any = figure.subplots(1, 2, width_ratios=[3, 2]) if len(groups) else [figure.add_subplot()]
+    figure = picture(9.6, 0.44 * len(names) + 2.1, "Would other texts single out the same heads?")
+    axes = figure.add_subplot()
+    sizes = np.array(sorted(set(table["texts"])), dtype=float)
+    norm = LogNorm(max(sizes.min(), 1), max(sizes.max(), sizes.min() + 1))
+    shades = matplotlib.colormaps["viridis_r"]
     for place, name in enumerate(names):
-        rows = table[table["score"] == name]
-        style = line_style(place)
-        if place >= len(LINES):  # more scores than styles: the rest open
-            style["fillstyle"] = "none"
-        axes[0].fill_between(rows["texts"], rows["low"], rows["high"], color=style["color"], alpha=0.1, linewidth=0)
-        axes[0].plot(rows["texts"], rows["agreement"], label=_label(name), **style)
-    axes[0].set(xscale="log", xlabel="texts in each of two sets", ylabel="agreement over heads", ylim=(None, 1.02))
-    plain_axes(axes[0])
-    by_logarithms(axes[0].xaxis)
-    if not len(groups):  # with groups, the labels of the other panel are the legend
-        figure.legend(fontsize=8, frameon=False, loc="outside right center")
-    if len(groups):
-        for place, name in enumerate(names):
-            rows = groups[groups["score"] == name]
-            y = place + np.linspace(-0.25, 0.25, len(rows))
-            error = np.abs(np.stack([rows["agreement"] - rows["low"], rows["high"] - rows["agreement"]]))
-            colour, _, marker = LINES[place % len(LINES)]
-            axes[1].errorbar(rows["agreement"], y, xerr=error, fmt=marker, color=colour, markersize=4, linewidth=0.8)
-        axes[1].set_yticks(range(len(names)), [_label(name) for name in names], fontsize=7)
-        axes[1].invert_yaxis()
-        axes[1].set_xlabel("agreement between two groups of texts")
-        plain_axes(axes[1])
-    shown = f"; groups: {', '.join(result.groups)}" if len(groups) else ""
+        rows = table[table["score"] == name].sort_values("texts")
+        axes.plot(rows["agreement"], [place] * len(rows), color="#dddddd", linewidth=1, zorder=1)
+        last = rows.iloc[-1]
+        axes.plot([last["low"], last["high"]], [place, place], color=shades(norm(last["texts"])), linewidth=2.4)
+        axes.scatter(rows["agreement"], [place] * len(rows), c=rows["texts"], cmap=shades, norm=norm, s=34, zorder=3)
+        own = groups[groups["score"] == name]
+        axes.scatter(own["agreement"], [place + 0.3] * len(own), marker="|", color=GROUPS, s=34, linewidth=1.1)
+    axes.set_yticks(range(len(names)), [named(name).label for name in names], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("agreement on the order of heads (rank correlation; 1: the same order)")
+    plain_axes(axes)
+    bar = figure.colorbar(matplotlib.cm.ScalarMappable(norm, shades), ax=axes, pad=0.02, aspect=30, shrink=0.8)
+    bar.set_label("texts in each of two sets", fontsize=9)
+    by_logarithms(bar.ax.yaxis)
+    bar.ax.tick_params(labelsize=8, which="both")
+    between = f" Small bars below: between two of the groups {', '.join(result.groups)}." if len(groups) else ""
     caption(
         figure,
-        f"{run_caption(result, at)}{shown}",
-        "Spearman's rank correlation over heads, median and middle 95 % of random splits; for focal tokens the share "
-        "of heads with the same one.",
+        run_caption(result, at),
+        "Dots: the median over random pairs of disjoint sets of texts; bars: the middle 95 % of it, for the largest "
+        f"sets.{between}",
     )
     return figure
 
 
-def specialists_figure(result: Result, tau: float | None = None) -> Picture:
-    """How many heads are specialists, ordinary or noise, by score, and which ones stand out most."""
-    table = result.specialists(tau=tau)
+def specialists_figure(result: Result, tau: float | None = None, controls: Sequence[Result] = ()) -> Picture:
+    """Every head by how far it stands out from the median head of its layer; those that certainly do are named."""
+    table = result.specialists(tau=tau, controls=controls)
     names = list(dict.fromkeys(table["score"]))
-    figure = picture(9.0, 0.42 * len(names) + 1.9, "Specialists and noise")
+    kinds = [kind for kind in dict.fromkeys(kind for kind, _ in sorted_controls(result, controls)) if kind in table]
+    figure = picture(11.0, 0.5 * len(names) + 2.4, "Specialists and noise")
     axes = figure.add_subplot()
-    kinds = ((SPECIALIST, LINES[0][0], ""), (ORDINARY, "#d9d9d9", ""), (NOISE, "#ffffff", "////"))
+    axes.axvspan(-1, 1, color="#efefef", linewidth=0, zorder=0)
+    axes.axvline(0, color=BASE, linewidth=1, zorder=1)
     for row, name in enumerate(names):
         own = table[table["score"] == name]
-        begin = 0
-        for kind, colour, hatch in kinds:
-            number = int((own["what"] == kind).sum())
-            axes.barh(row, number, left=begin, color=colour, hatch=hatch, edgecolor="#777777", linewidth=0.6)
-            if number:
-                ink = "white" if kind == SPECIALIST else "black"
-                box = {"facecolor": "white", "edgecolor": "none", "pad": 1} if hatch else None
-                axes.text(
-                    begin + number / 2, row, str(number), ha="center", va="center", fontsize=8, color=ink, bbox=box
-                )
-            begin += number
-        axes.text(len(own) * 1.01, row, farthest(own, 3), va="center", fontsize=8)
-    axes.set_yticks(range(len(names)), [_label(name) for name in names], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("number of heads; at the right those that lie farthest above the typical one")
+        _heads(axes, row, own, named(name).smallest)
+        for kind in kinds[:1]:
+            reach = float(own[kind].iloc[0]) / named(name).smallest
+            for side in (-reach, reach):
+                axes.plot([side, side], [row - 0.32, row + 0.32], color=CONTROL, linewidth=1.4, zorder=2)
+        number = {what: int((own["what"] == what).sum()) for what in KINDS}
+        most = farthest(own, 3)
+        said = f"{number[SPECIALIST]} stand out, {number[ORDINARY]} do not, {number[NOISE]} unclear"
+        axes.text(
+            1.01, row, f"{said}\n{most}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5,
+        )  # fmt: skip
+    axes.set_xscale("symlog", linthresh=2, linscale=0.8)
+    ticks = [-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50]
+    low, high = axes.get_xlim()
+    axes.set_xticks([tick for tick in ticks if low <= tick <= high], [f"{t:g}" for t in ticks if low <= t <= high])
+    axes.set_xticks([], minor=True)
+    axes.set_yticks(range(len(names)), [named(name).label for name in names], fontsize=8)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel("distance from the median head of the same layer, in differences that just matter")
     plain_axes(axes)
+    beside = f" Grey bars: the farthest head of {kinds[0]} runs." if kinds else ""
     caption(
         figure,
-        f"{run_caption(result, result.tau(tau))}",
-        "Blue: stands out from the typical head by more than matters, at most 5 % of them by chance. Grey: certainly "
-        "does not. Hatched: the texts disagree too much to tell.",
+        run_caption(result, result.tau(tau)),
+        "Each dot is a head. Black: stands out by more than matters, at most 5 % of them by chance. Grey: certainly "
+        "does not. Empty: the texts disagree too much to tell. At the right those that lie farthest above their "
+        f"layer.{beside}",
     )
     return figure
 
 
-def _label(name: str) -> str:
-    return LABELS.get(name) or QUANTITIES[name].label
+def _heads(axes: Any, row: int, own: pd.DataFrame, smallest: float) -> None:
+    """The heads of a model in one row, a little apart so that all are seen."""
+    for place, (what, look) in enumerate(KINDS.items()):
+        heads = own[own["what"] == what]
+        apart = (np.arange(len(heads)) * 0.618 % 1 - 0.5) * 0.5
+        axes.scatter(heads["out"] / smallest, row + apart, s=11, linewidth=0.6, zorder=2 + place, **look)

@@ -9,17 +9,21 @@ from matplotlib.colors import LogNorm, Normalize, TwoSlopeNorm
 
 from headscope.figures.parts import run_caption
 from headscope.figures.style import Picture, by_logarithms, caption, picture
-from headscope.findings.stability import head_sums
-from headscope.measures.quantities import shown_in
+from headscope.findings.stability import scores_of
+from headscope.measures.quantity import Quantity
+from headscope.measures.view import View
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
+
+MOST = 0.95  # of the heads lie within a scale
+WIDE = 3  # ratios that reach farther are drawn by logarithms
 
 
 def atlas(result: Result, tau: float | None = None) -> Picture:
     """A layer × head grid for each score; ratios by logarithms, white at no effect."""
     at, sums = result.tau(tau), result.blocks
-    quantities = shown_in("heads", sums.stored)
+    quantities = scores_of(sums, at)
     columns = 3
     rows = -(-len(quantities) // columns)
     height = float(np.clip(0.16 * len(sums.layers) + 0.9, 1.9, 6))
@@ -28,8 +32,8 @@ def atlas(result: Result, tau: float | None = None) -> Picture:
     for axes in grid.flat[len(quantities) :]:
         axes.set_visible(False)
     for axes, quantity in zip(grid.flat, quantities, strict=False):
-        values = quantity.formula(*(each.sum(0) for each in head_sums(sums, quantity.name, at)))  # (L, H)
-        colours, norm = _scale(values, quantity.none)
+        values = quantity.value(View(sums, at), "head")  # (L, H)
+        colours, norm = _scale(values, quantity)
         image = axes.imshow(values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
         axes.set_facecolor("#cccccc")
         axes.set_title(quantity.label, fontsize=9)
@@ -47,22 +51,28 @@ def atlas(result: Result, tau: float | None = None) -> Picture:
     caption(
         figure,
         f"{run_caption(result, at)}",
-        "Brown: above no effect; blue-green: below it; white: none. Where no effect is zero or unknown: dark is large. "
-        "Grey: nothing to compare. Scales of ratios end where 95 % of the heads lie within.",
+        "Brown: above no effect; blue-green: below it; white: none. Violet, where there is no such number: dark is "
+        "large. Grey: nothing to compare. Scales with two colours end where 95 % of the heads lie within.",
         panels=[quantity.label for quantity in quantities],
     )
     return figure
 
 
-def _scale(values: Any, base: float) -> tuple[str, Any]:
-    """Two colours that meet at no effect where ratios lie on both sides of it; else one that darkens."""
+def _scale(values: Any, quantity: Quantity) -> tuple[str, Any]:
+    """Two colours that meet at no effect, where there is such a number; else one that darkens."""
     known = values[np.isfinite(values)]
-    if base != 1.0 or not known.size:
+    none = quantity.none
+    if not np.isfinite(none) or not known.size:
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return "Purples", Normalize(min(low, 0), high if high > min(low, 0) else min(low, 0) + 1)
-    positive = known[known > 0]
-    # A few heads next to nothing would otherwise set the scale for all: they get its end.
-    reach = float(np.exp(np.quantile(np.abs(np.log(positive)), 0.95))) if positive.size else 2.0
-    if reach > 3:
-        return "BrBG_r", LogNorm(1 / reach, reach, clip=True)
-    return "BrBG_r", TwoSlopeNorm(1.0, 1 - max(reach - 1, 0.05), 1 + max(reach - 1, 0.05))
+    # A few heads far from all others would otherwise set the scale: they get its end.
+    if quantity.logarithmic:
+        positive = known[known > 0]
+        reach = float(np.exp(np.quantile(np.abs(np.log(positive)), MOST))) if positive.size else 2.0
+        if reach > WIDE:
+            return "BrBG_r", LogNorm(1 / reach, reach, clip=True)
+        reach -= 1
+    else:
+        reach = float(np.quantile(np.abs(known - none), MOST))
+    reach = max(reach, 0.05)
+    return "BrBG_r", TwoSlopeNorm(none, none - reach, none + reach)

@@ -12,6 +12,8 @@ from headscope.figures.style import Picture
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
+TAU, CONTROLS = "tau", "controls"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -22,6 +24,7 @@ class Entry:
     paper: str
     reading: str
     draw: Callable[..., Picture]
+    takes: tuple[str, ...] = (TAU,)  # which of the options that a report has: "tau", "controls"
 
 
 def _findings(result: Result, **options: Any) -> Picture:
@@ -47,11 +50,43 @@ _ALL = (
         "findings",
         "The findings at a glance",
         "",
-        "Each line is one claim on its own scale. The mark is what was measured, the bar its 95 % interval; the thin "
-        "line is where it would be without any effect, and the grey part reaches up to the smallest effect that "
-        "matters. A claim holds where the whole bar lies beyond the grey, and does not hold where all of it lies "
-        "within.",
+        "Each line is one claim on its own scale: what a typical head does. The large mark is read as the paper "
+        "reads S, the smaller ones under it by top pairs and by cosine, each with its 95 % interval; small grey bars "
+        "are control runs. The thin line is where it would be without any effect, and the grey part reaches up to "
+        "the smallest effect that matters. A claim holds where the whole bar lies beyond the grey and every mark at "
+        "the right is a ✓; where a mark is a ✗ it is qualified.",
         _findings,
+        (TAU, CONTROLS),
+    ),
+    Entry(
+        "against-attention",
+        "Similarity of outputs against attention",
+        "",
+        "How well pairs of one sentence, and repetitions, can be told from unrelated pairs at the same distance in "
+        "the same text: by the similarity of outputs in each reading, and by attention, in two ways. ½ is a coin. "
+        "Where the lines of S lie above both dashed lines of attention, outputs show what attention maps alone do "
+        "not; where the faint lines of permuted weights reach as high, nothing learned is needed for it.",
+        _later("attention", "against_attention_figure"),
+        (CONTROLS,),
+    ),
+    Entry(
+        "heads-beyond",
+        "How many heads show it",
+        "",
+        "For each layer, the share of heads that lie beyond the bound of a claim. Above one half, the typical head "
+        "shows the effect; a small share in every layer means that a few heads do and the others do not. Rows of one "
+        "block are the same number read in different ways: where they differ, the reading decides.",
+        _later("beyond", "heads_beyond"),
+    ),
+    Entry(
+        "trajectory",
+        "From layer to layer",
+        "",
+        "Each score as the median over the heads of a layer, with its interval, and in pale grey the middle half of "
+        "the heads. Lines of different colours are different readings of the same matrices: where they part, the "
+        "score depends on vector length or on the threshold. The dashed line is where nothing would be preferred.",
+        _later("layers", "trajectory"),
+        (TAU, CONTROLS),
     ),
     Entry(
         "distances-of-heads",
@@ -66,10 +101,11 @@ _ALL = (
         "focal-tokens",
         "Different focal tokens",
         "Fig. 11",
-        "Every head has a focal token in every text: the one found most often in its similar pairs. The line shows how "
-        "many different ones a layer's heads have; the dashed line how many they would have if each drew a token of "
-        "the text at random. Twelve heads that merely draw have nearly as many different ones as the paper reports, so "
-        "only a line above the dashed one means that heads part the tokens among themselves.",
+        "Every head has a focal token in every text: the one found most often in its similar pairs. The line shows "
+        "how many different ones a layer's heads have. The dashed line is what chance gives: tokens that occur "
+        "equally often in a text have exchanged their pairs, for each head by itself. Heads favour frequent tokens, "
+        "so they agree to some degree whatever they do; only a line above the dashed one means that heads part the "
+        "tokens among themselves.",
         _later("layers", "focal_tokens"),
     ),
     Entry(
@@ -80,12 +116,13 @@ _ALL = (
         "neighbours are similar; an even colour, that places do not matter; a dark band at the border, that the first "
         "tokens of a text are similar to all others.",
         _later("mean", "mean_matrices"),
+        (),
     ),
     Entry(
         "distances-of-layers",
         "Distances of similar pairs by layer",
         "Fig. 13",
-        "As for single heads, pooled over the heads of a layer. Bars below the dashed line on the right mean that far "
+        "As for single heads, for the typical head of a layer. Bars below the dashed line on the right mean that far "
         "pairs are similar more rarely than they occur.",
         _later("distances", "distances_of_layers"),
     ),
@@ -93,10 +130,20 @@ _ALL = (
         "threshold-choice",
         "The choice of thresholds",
         "Fig. A1",
-        "How many pairs are called similar at each τ, and how many tokens count as attended at each θ. A threshold in "
-        "a flat part of the lines would leave most numbers as they are; where lines are steep, look at the sensitivity "
-        "of the findings.",
+        "How many pairs a typical head calls similar at each τ, and how many tokens count as attended at each θ. A "
+        "threshold in a flat part of the lines would leave most numbers as they are; where lines are steep, look at "
+        "the claims' numbers at other thresholds.",
         _later("thresholds", "threshold_choice"),
+        (),
+    ),
+    Entry(
+        "sensitivity",
+        "The claims' numbers at other thresholds",
+        "",
+        "The same statistics for other thresholds. Where the mark changes along a line, the number depends on the "
+        "choice and should be reported with it. Verdicts are given at the paper's thresholds only.",
+        _later("thresholds", "sensitivity_figure"),
+        (),
     ),
     Entry(
         "atlas",
@@ -108,36 +155,23 @@ _ALL = (
         _later("atlas", "atlas"),
     ),
     Entry(
-        "trajectory",
-        "From layer to layer",
+        "specialists",
+        "Specialists and noise",
         "",
-        "Each score pooled over the heads of a layer, with its interval. Read from left to right it tells what changes "
-        "on the way through the model; the dashed line is where nothing would be preferred.",
-        _later("layers", "trajectory"),
-    ),
-    Entry(
-        "sensitivity",
-        "Findings at other thresholds",
-        "",
-        "The same findings for other thresholds. Where the mark changes along a line, the finding depends on the "
-        "choice and should be reported with it.",
-        _later("thresholds", "sensitivity_figure"),
+        "Every head by how far it stands out from the median head of its layer, for each score. Black dots do so for "
+        "certain and by more than matters; grey ones certainly do not; of the empty ones these texts cannot tell. A "
+        "model whose weights are permuted has heads that stand out too: only those beyond its farthest are surely "
+        "learned.",
+        _later("agreement", "specialists_figure"),
+        (TAU, CONTROLS),
     ),
     Entry(
         "stability",
         "Agreement of different texts",
         "",
-        "Heads are ranked by a score on two sets of texts that share none. Near 1, both sets rank them alike; where a "
-        "line still rises at its right end, more texts would settle the ranking further.",
+        "Heads are ranked by a score on two sets of texts that share none. Near 1, both sets rank them alike; where "
+        "the dark dots still move to the right, more texts would settle the ranking further.",
         _later("agreement", "stability_figure"),
-    ),
-    Entry(
-        "specialists",
-        "Specialists and noise",
-        "",
-        "How many heads stand out from the typical one in each score, for certain and by more than matters; how many "
-        "certainly do not; and of how many these texts cannot tell.",
-        _later("agreement", "specialists_figure"),
     ),
 )
 FIGURES = {entry.name: entry for entry in _ALL}

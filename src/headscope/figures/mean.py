@@ -34,6 +34,7 @@ def mean_matrices(result: Result) -> Picture:
         axes.set_title(f"layer {layer} (largest {limit:.3g})", fontsize=10)
         axes.tick_params(labelsize=8)
         axes.set_xlabel("place in the window", fontsize=9)
+    row[0].set_ylabel("place in the window", fontsize=9)
     scale_bar(figure, image, row, "mean S over its largest")
     caption(figure, run_caption(result), "Mean over texts and heads; white on the diagonal and where few texts reach.")
     return figure

@@ -1,19 +1,24 @@
-"""What the figures of a whole result share: the caption of the run, and how lines over layers are drawn."""
+"""What the figures of a whole result share: the caption of the run, lines over layers, control runs, legends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.lines import Line2D
 
-from headscope.figures.style import BASE, THIRD_SHADES
-from headscope.findings.resampling import Estimate
+from headscope.figures.colours import BASE, CONTROL, CONTROL_DASHES, CONTROL_LABELS, WAYS
+from headscope.figures.style import THIRD_SHADES
 from headscope.measures.block_sums import THIRDS, BlockSums
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from headscope.result.result import Result
+
+Runs = list[tuple[str, "Result"]]  # control runs: the kind of each, and its result
 
 
 def run_caption(result: Result, tau: float | None = None) -> str:
@@ -22,10 +27,18 @@ def run_caption(result: Result, tau: float | None = None) -> str:
     parts = [in_a_line(result.model["name"]), result.name, f"{int(result.dataset['texts']):,} texts"]
     if settings.get("windows") == "all":
         parts[-1] = f"{int(result.dataset['texts']):,} windows of {result.texts['texts']:,} texts"
-    parts.append(f"{settings['similarity']}, levels by {'rank' if settings['scale'] == 'rank' else 'maximum'}")
     if tau is not None:
-        parts.append(f"τ = {tau:g}")
+        parts.append(f"S by {result.readings[0]}, τ = {tau:g}" + " by rank" * (settings["scale"] == "rank"))
     return ", ".join(parts)
+
+
+def sorted_controls(result: Result, controls: Sequence[Result]) -> Runs:
+    """Control runs with their kinds; one that cannot be compared with the result is refused."""
+    from headscope.findings.controls import check_controls
+
+    beside = check_controls(result, controls)
+    kinds = {"permuted": beside.permuted, "untrained": beside.untrained, "rotated": beside.rotated}
+    return [(kind, run) for kind, runs in kinds.items() for run in runs]
 
 
 def shade_thirds(axes: Any, sums: BlockSums) -> None:
@@ -37,20 +50,50 @@ def shade_thirds(axes: Any, sums: BlockSums) -> None:
             axes.axvspan(first - 0.5, last + 0.5, color=THIRD_SHADES[name], linewidth=0, zorder=0)
 
 
-def over_layers(axes: Any, sums: BlockSums, estimate: Estimate, style: dict[str, Any], label: str = "") -> None:
+def over_layers(axes: Any, estimated: xr.Dataset, style: dict[str, Any], label: str = "") -> None:
     """A line over layers with its interval as a band."""
-    layers = np.array(sums.layers)
-    axes.fill_between(layers, estimate.low, estimate.high, color=style["color"], alpha=0.22, linewidth=0)
-    axes.plot(layers, estimate.value, label=label or None, **style)
-    step = max(1, len(layers) // 12)
-    axes.set_xticks(layers[::step])
+    layers = estimated["layer"].values
+    low, high = estimated["low"].values, estimated["high"].values
+    axes.fill_between(layers, low, high, color=style["color"], alpha=0.25, linewidth=0, zorder=2.5)
+    axes.plot(layers, estimated["value"].values, label=label or None, zorder=3, **style)
+
+
+def layer_axis(axes: Any, layers: Sequence[int]) -> None:
+    """The layers on the axis below."""
+    step = max(1, -(-len(layers) // 12))
+    axes.set_xticks(list(layers)[::step])
     axes.set_xlim(layers[0] - 0.5, layers[-1] + 0.5)
+
+
+def control_line(axes: Any, layers: Sequence[int], values: Any, kind: str) -> None:
+    """What a control run gives, layer by layer: thin and grey."""
+    axes.plot(layers, values, color=CONTROL, linestyle=CONTROL_DASHES[kind], linewidth=0.9, zorder=1.5)
 
 
 def base_line(axes: Any, value: float) -> None:
     """Where there would be no effect."""
     if np.isfinite(value):
         axes.axhline(value, color=BASE, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+
+
+def way_handles(ways: Iterable[str]) -> list[Any]:
+    """A legend's entries for ways of reading, in their fixed order."""
+    known = set(ways)
+    return [Line2D([], [], label=line.label, **line.style()) for way, line in WAYS.items() if way in known]
+
+
+def control_handles(runs: Runs) -> list[Any]:
+    """A legend's entries for kinds of control runs."""
+    return [
+        Line2D([], [], color=CONTROL, linestyle=CONTROL_DASHES[kind], linewidth=0.9, label=CONTROL_LABELS[kind])
+        for kind in dict.fromkeys(kind for kind, _ in runs)
+    ]
+
+
+def legend_row(axes: Any, handles: Sequence[Any], columns: int = 4) -> None:
+    """A legend with a place of its own, where it hides nothing."""
+    axes.axis("off")
+    axes.legend(handles=handles, ncols=columns, loc="center left", fontsize=8, frameon=False, borderaxespad=0)
 
 
 def shown_layers(layers: Sequence[int]) -> list[int]:

@@ -126,34 +126,27 @@ def symmetric_limit(values: Any, counting: Any) -> float:
     return largest or 1.0
 
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; each goes with a dash and a marker for print in grey.
-LINES = (
-    ("#0072b2", "-", "o"),
-    ("#d55e00", "--", "s"),
-    ("#009e73", "-.", "^"),
-    ("#cc79a7", ":", "D"),
-    ("#000000", "-", "v"),
-    ("#56b4e9", "--", "P"),
-    ("#e69f00", "-.", "X"),
-    ("#7f7f7f", ":", "*"),
-)
-BASE = "#8c8c8c"  # what would be there without any effect
 THIRD_SHADES = {"early": "#f2f2f2", "middle": "#ffffff", "final": "#e9e9e9"}
 
 
-def line_style(place: int) -> dict[str, Any]:
-    """Colour, dash and marker of the n-th line of a figure."""
-    colour, dash, marker = LINES[place % len(LINES)]
-    return {"color": colour, "linestyle": dash, "marker": marker, "markersize": 4, "linewidth": 1.4}
-
-
 def by_logarithms(axis: Any) -> None:
-    """Ticks at 1, 2, 5, 10 … with plain numbers, for an axis that goes by logarithms."""
+    """Plain numbers at 1, 2, 5, 10 … for an axis that goes by logarithms; at powers of ten alone where it is long."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+    low, high = axis.get_view_interval()
+    long = low > 0 and high > 200 * low
+    axis.set_major_locator(LogLocator(subs=(1.0,) if long else (1.0, 2.0, 5.0), numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def wrapped(text: str, across: int) -> str:
+    """Text over as many lines as it takes.
+
+    >>> wrapped("a title of some length", 12)
+    'a title of\\nsome length'
+    """
+    return "\n".join(textwrap.wrap(text, across))
 
 
 def spread_widely(values: Any) -> bool:

@@ -66,7 +66,8 @@ class Finding:
     @property
     def can_tell(self) -> bool:
         """Whether an effect twice the smallest that matters would be seen, in the statistics and all controls."""
-        own = [each for each in (*self.statistics, *self.controls) if not each.run]
+        # Where the bound is no effect at all, there is no such thing as twice the smallest.
+        own = [each for each in (*self.statistics, *self.controls) if not each.run and each.bound != each.none]
         return self.verdict != NONE and all(each.detectable <= 2 * each.bound - each.none for each in own)
 
     def state(self, name: str) -> str:

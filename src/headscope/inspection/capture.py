@@ -76,7 +76,7 @@ class Captured:
     def maps(self, k: int) -> NDArray[np.float32]:
         """The attention maps of the k-th kept layer: (H, Tq, Tk)."""
         if self.weights is not None:
-            return self.weights[k]
+            return np.asarray(self.weights[k])
         made: list[NDArray[np.float32]] = []
 
         def copy(heads: LayerHeads) -> None:

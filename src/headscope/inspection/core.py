@@ -10,14 +10,15 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from headscope.choices import READINGS, Choices, checked_readings, first_high_bin, step_of
+from headscope.choices import BINS, READINGS, Choices, checked_readings, first_high_bin, step_of
 from headscope.errors import HeadscopeError
 from headscope.inspection.capture import Captured
 from headscope.inspection.parts import FocalToken, LayerPairs, labels_of_ids
 from headscope.measures import attention as attention_
 from headscope.measures import focal as focal_
 from headscope.measures import similarity as similarity_
-from headscope.measures.torch_order import order_bins
+from headscope.measures.order import ORDER_BINS
+from headscope.measures.torch_order import has_top, order_bins
 from headscope.measures.torch_window import WindowPairs, window_pairs
 from headscope.windows import Window
 
@@ -140,20 +141,36 @@ class ReadText:
 
     def focal_tokens(self, k: int, tau: float) -> list[FocalToken | None]:
         """The focal token of each head of the k-th kept layer."""
-        numbers, shares = self.focal_at_every_tau(k)
-        counts = (self.layer_pairs(k).bin >= first_high_bin(tau)).sum(1)  # (H,)
+        numbers, shares = (each[step_of(tau)] for each in self.focal_at_every_tau(k))
+        return self._named(numbers, shares, (self.layer_pairs(k).bin >= first_high_bin(tau)).sum(1))
+
+    def top_focal(self, k: int) -> list[FocalToken | None]:
+        """The same, taken from the top pairs."""
+        return self._named(*self.focal_of_top(k), self.top(k).sum(1))
+
+    def focal_at_every_tau(self, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The number in `same` of each head's focal token at every τ, -1 for none, and its share: (19, H) each."""
+        return focal_.focal_at_every_tau(self.layer_pairs(k).bin, *self.places, self.same)
+
+    def focal_of_top(self, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same, taken from the top pairs: (H,) each."""
+        as_bins = self.top(k).long() * (BINS - 1)  # as if they alone were high, at any τ
+        numbers, shares = focal_.focal_at_every_tau(as_bins, *self.places, self.same)
+        return numbers[0], shares[0]
+
+    def top(self, k: int) -> torch.Tensor:
+        """Which pairs of each head are top pairs: (H, P)."""
+        last = self.order(self.layer_pairs(k).value) == ORDER_BINS - 1
+        return last & has_top(last.sum(1), len(self.pairs))[:, None]
+
+    def _named(self, numbers: torch.Tensor, shares: torch.Tensor, counts: torch.Tensor) -> list[FocalToken | None]:
         tokens: list[FocalToken | None] = []
-        each = zip(numbers[step_of(tau)].tolist(), shares[step_of(tau)].tolist(), counts.tolist(), strict=True)
-        for number, share, count in each:
+        for number, share, count in zip(numbers.tolist(), shares.tolist(), counts.tolist(), strict=True):
             if number < 0:
                 tokens.append(None)
                 continue
             tokens.append(FocalToken(self.same_labels[number], int(self.pairs.ids[number]), share, count))
         return tokens
-
-    def focal_at_every_tau(self, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The number in `same` of each head's focal token at every τ, -1 where there is none, and its share: (19, H)."""
-        return focal_.focal_at_every_tau(self.layer_pairs(k).bin, *self.places, self.same)
 
     # ------------------------------------------------------------------ attention
 

@@ -32,7 +32,7 @@ class Inspection(ReadText, InspectionShortcuts):
 
     def __init__(self, model: str, choices: Choices, captured: Captured, pairs: WindowPairs | None = None) -> None:
         super().__init__(model, choices, captured, pairs)
-        self._tables: dict[tuple[str, float], pd.DataFrame] = {}  # summaries by kind and τ
+        self._tables: dict[tuple[str, float, bool], pd.DataFrame] = {}  # summaries by kind, τ and whether of top pairs
         self._last_maps: tuple[int, Array] | None = None  # the maps looked at last, where they were not kept
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Inspection(ReadText, InspectionShortcuts):
 
     @property
     def values(self) -> xr.DataArray | None:
-        """The value vectors of the tokens that are read; None where the model does not show those of all layers alike."""
+        """The value vectors of the tokens that are read; None where a model does not show those of all layers alike."""
         own = [each for each in self.captured.values if each is not None]
         if len(own) < len(self.captured.values) or len({each.shape for each in own}) > 1:
             return None
@@ -208,38 +208,44 @@ class Inspection(ReadText, InspectionShortcuts):
 
     # ------------------------------------------------------------------ summaries
 
-    def summary(self, tau: float = 0.5) -> pd.DataFrame:
+    def summary(self, tau: float = 0.5, *, top: bool = False) -> pd.DataFrame:
         """A row per head: what it attends to, how far it looks, what it prefers, its focal token.
 
         `stop_focus` and `end_focus` are attention over its even share for sentence ends and for closing special
         tokens; `distance` is the mean distance of the high pairs over that of all pairs; the preferences and
         `separator_similarity` are matched ratios, 1 for none; `likeness` is the correlation of S with attention, by the
         map that it is more like. NaN: nothing to compare in this text.
+
+        With `top` the head's top pairs stand in for the high ones: the sixteenth of all pairs that stand highest, in
+        every head and reading the same number. That is how readings are compared: by cosine most pairs of most heads
+        pass any usual τ.
         """
         from headscope.inspection.summary import by_head
 
-        return self._table("head", tau, by_head)
+        return self._table("head", tau, top, by_head)
 
-    def heads(self, layer: int, tau: float = 0.5) -> pd.DataFrame:
+    def heads(self, layer: int, tau: float = 0.5, *, top: bool = False) -> pd.DataFrame:
         """The rows of `summary` that are of one layer, without working out the others."""
         from headscope.inspection.summary import heads_of_layer
 
-        return heads_of_layer(self, self.check_head(layer, 0)[0], tau)
+        return heads_of_layer(self, self.check_head(layer, 0)[0], tau, top)
 
-    def layer_summary(self, tau: float = 0.5) -> pd.DataFrame:
+    def layer_summary(self, tau: float = 0.5, *, top: bool = False) -> pd.DataFrame:
         """A row per layer: what its typical head does (the median), and how many different focal tokens the heads have.
 
         `focal_null` is that number where tokens that occur equally often have exchanged their places, drawn once.
         """
         from headscope.inspection.summary import by_layer
 
-        return self._table("layer", tau, by_layer)
+        return self._table("layer", tau, top, by_layer)
 
-    def _table(self, kind: str, tau: float, make: Callable[[Inspection, float], pd.DataFrame]) -> pd.DataFrame:
+    def _table(
+        self, kind: str, tau: float, top: bool, make: Callable[[Inspection, float, bool], pd.DataFrame]
+    ) -> pd.DataFrame:
         """A summary, made once for each τ: the words, the figures and the command line all start from it."""
-        if (kind, tau) not in self._tables:
-            self._tables[kind, tau] = make(self, tau)
-        return self._tables[kind, tau].copy()
+        if (kind, tau, top) not in self._tables:
+            self._tables[kind, tau, top] = make(self, tau, top)
+        return self._tables[kind, tau, top].copy()
 
     def in_words(self, tau: float = 0.5) -> list[str]:
         """What stands out, in sentences that need no knowledge of the method."""

@@ -33,9 +33,8 @@ def inspection_dataset(inspection: Inspection) -> xr.Dataset:
     Matrices and levels are in the inspection's reading; outputs and values are there, so that every other can be made.
     """
     arrays = [inspection.outputs, inspection.norms, inspection.given]
-    values = inspection.values
-    if values is not None:
-        arrays.append(values)
+    if inspection.values is not None:
+        arrays.append(inspection.values)
     if inspection.captured.weights is not None:
         arrays += [inspection.attention, inspection.similarity, inspection.levels]
     variables: dict[str, Any] = {str(array.name): array for array in arrays}

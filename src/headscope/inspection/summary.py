@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from headscope.choices import LONGEST_SUMMED, THRESHOLDS
 from headscope.inspection.sums import sums_of
@@ -25,45 +26,59 @@ if TYPE_CHECKING:
 FOCAL = ("focal_unique", "focal_null")  # of a layer, beside what its heads have
 
 
-def by_head(inspection: Inspection, tau: float) -> pd.DataFrame:
+def by_head(inspection: Inspection, tau: float, top: bool) -> pd.DataFrame:
     """A row per head of every kept layer."""
-    return pd.concat([heads_of_layer(inspection, k, tau) for k in places(inspection)], ignore_index=True)
+    return pd.concat([heads_of_layer(inspection, k, tau, top) for k in places(inspection)], ignore_index=True)
 
 
-def heads_of_layer(inspection: Inspection, k: int, tau: float) -> pd.DataFrame:
-    """A row per head of the k-th kept layer."""
-    view = View(text_sums(inspection, k), tau=tau)
+def heads_of_layer(inspection: Inspection, k: int, tau: float, top: bool = False) -> pd.DataFrame:
+    """A row per head of the k-th kept layer, from its pairs that are high at τ, or from its top pairs."""
+    return _heads(inspection, k, view_of(inspection, k, tau, top))
+
+
+def _heads(inspection: Inspection, k: int, view: View) -> pd.DataFrame:
     columns: dict[str, Any] = {"layer": inspection.captured.layers[k], "head": np.arange(view.sums.heads)}
     columns |= {each.name: _typed(each, _of_heads(each, view)) for each in shown_in("text")}
     columns["flat"] = view.sums.stored["flat"][0, 0] > 0
-    focal = inspection.focal_tokens(k, tau)
+    focal = inspection.top_focal(k) if view.reading else inspection.focal_tokens(k, view.at)
     columns["focal_token"] = pd.Series([token.token if token else None for token in focal], dtype=object)
     columns["focal_share"] = [token.share if token else np.nan for token in focal]
     return pd.DataFrame(columns)
 
 
-def by_layer(inspection: Inspection, tau: float) -> pd.DataFrame:
+def by_layer(inspection: Inspection, tau: float, top: bool) -> pd.DataFrame:
     """A row per layer: the median over its heads, sums of counts; and how many different focal tokens they have."""
     rows: list[dict[str, Any]] = []
     for k, layer in zip(places(inspection), inspection.captured.layers, strict=True):
-        view = View(text_sums(inspection, k), tau=tau)
+        view = view_of(inspection, k, tau, top)
+        heads = _heads(inspection, k, view)
         row: dict[str, Any] = {"layer": layer}
-        for quantity in [*shown_in("text"), *(QUANTITIES[name] for name in FOCAL)]:
-            values = np.full((1, 1), np.nan) if quantity.lacking(view) else quantity.of_heads(view)
+        for quantity in shown_in("text"):
+            values = heads[quantity.name].to_numpy(np.float64)[None]
             row[quantity.name] = _typed(quantity, quantity.summarised(values, view.sums, "layer"))[0]
-        rows.append(row | {"flat": int(view.sums.stored["flat"].sum())})
+        for name in FOCAL:
+            row[name] = _number(QUANTITIES[name].value(view, "layer")[0])
+        rows.append(row | {"flat": int(heads.flat.sum())})
     return pd.DataFrame(rows)
 
 
-def by_threshold(inspection: Inspection, k: int) -> dict[str, Array]:
-    """What `by_head` says of the k-th kept layer's heads, at every τ: (19, H) each.
+def view_of(inspection: Inspection, k: int, tau: float, top: bool) -> View:
+    """How a layer is looked at: through its pairs that are high at τ, or through the top pairs of the reading."""
+    return View(text_sums(inspection, k), tau=tau, reading=inspection.reading if top else None)
 
-    `focal` is the number of the focal token in `inspection.same`, -1 where a head has no high pair.
+
+def by_threshold(inspection: Inspection, k: int) -> dict[str, Array]:
+    """What `by_head` says of the k-th kept layer's heads at every τ, and last from the top pairs: (19 + 1, H) each.
+
+    `focal` is the number of the focal token in `inspection.same`, -1 where a head has none.
     """
     sums = text_sums(inspection, k)
-    views = [View(sums, tau=tau) for tau in THRESHOLDS]
+    views = [*(View(sums, tau=tau) for tau in THRESHOLDS), View(sums, reading=inspection.reading)]
     columns = {each.name: np.stack([_of_heads(each, view) for view in views]) for each in shown_in("text")}
-    token, share = (each.numpy() for each in inspection.focal_at_every_tau(k))
+    token, share = (
+        torch.cat([each, last[None]]).numpy()
+        for each, last in zip(inspection.focal_at_every_tau(k), inspection.focal_of_top(k), strict=True)
+    )
     return columns | {"focal": token, "focal_share": np.where(token < 0, np.nan, share)}
 
 
@@ -93,10 +108,16 @@ def text_sums(inspection: Inspection, k: int) -> BlockSums:
 
 def _of_heads(quantity: Quantity, view: View) -> Array:
     """A number for each head, NaN where such heads have none."""
-    if quantity.lacking(view):
+    own = view.by(None) if quantity.read == "attention" else view
+    if quantity.lacking(own):
         return np.full(view.sums.heads, np.nan)
-    return np.broadcast_to(quantity.of_heads(view)[0], view.sums.heads)
+    return np.broadcast_to(quantity.of_heads(own)[0], view.sums.heads)
 
 
 def _typed(quantity: Quantity, values: Array) -> Any:
     return values.astype(np.int64) if quantity.adds_up else values
+
+
+def _number(mean: float) -> float | int:
+    """A mean over one window is a whole number; NaN where there are no pairs."""
+    return mean if np.isnan(mean) else round(mean)

@@ -24,6 +24,7 @@ from headscope.measures.loops import order as order_loops
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP, ORDER_BINS, SAMPLED, edge_places
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
 from headscope.measures.similarity import EDGES
+from headscope.measures.together import Together
 from headscope.measures.variables import FOCAL_TOKENS, Array, Shape, variables_of
 from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
@@ -156,7 +157,7 @@ class StackSums:
         """Add one layer of a batch; gives what its rows per text are made of, None where a number is not finite."""
         k, shape, queries, keys = self.shape.layers.index(layer), self.shape, tensors.queries, tensors.keys
         size, read = len(queries.lengths), tensors.read
-        together = _Together(queries)
+        together = Together(queries)
         products = together.matrices(tensors.products)
         norms = _lengths(products)
         values = read.heads.values
@@ -288,7 +289,7 @@ class StackSums:
         def layer_of(name: str) -> Array:
             if name in views:
                 return views[name]
-            return self._by_layer[name][k] if name in self._by_layer else empty[name]
+            return np.asarray(self._by_layer[name][k]) if name in self._by_layer else empty[name]
 
         return kind(*(layer_of(name) for name in kind._fields))
 
@@ -346,44 +347,6 @@ ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "
 MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
                    "separator_similarity": "stop"}  # fmt: skip
 CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
-
-
-class _Together:
-    """Puts the tokens that count together where special tokens stand between them; most batches stay as they are."""
-
-    def __init__(self, queries: BatchIndex) -> None:
-        self.orders: dict[int, NDArray[np.int64]] = {}
-        for b in np.flatnonzero(queries.scattered):
-            self.orders[int(b)] = np.argsort(~queries.counting[b], kind="stable")
-
-    def matrices(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Matrices of tokens with both sides in the new order: (…, B, H, T, T)."""
-        if not self.orders:
-            return values
-        moved = values.copy()
-        for b, order in self.orders.items():
-            moved[..., b, :, :, :] = values[..., b, :, :, :][..., order, :][..., order]
-        return moved
-
-    def tokens(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """A number for each token in the new order: (B, T)."""
-        if not self.orders:
-            return values
-        moved = values.copy()
-        for b, order in self.orders.items():
-            moved[b] = values[b, order]
-        return moved
-
-    def move(self, matrices: NDArray[np.float32], first: int, last: int) -> None:
-        """Put some heads' matrices into the new order, where they are."""
-        for b, order in self.orders.items():
-            matrices[b, first:last] = matrices[b, first:last][..., order, :][..., order]
-
-    def move_tokens(self, tables: tuple[NDArray[np.int8], ...], first: int, last: int) -> None:
-        """The same for numbers of tokens: (B, H, T) each."""
-        for b, order in self.orders.items():
-            for table in tables:
-                table[b, first:last] = table[b, first:last][:, order]
 
 
 def _centred(outputs: Tensor, counting: Tensor) -> Tensor:

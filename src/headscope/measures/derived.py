@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.choices import first_high_bin
-from headscope.measures.bands import by_band
 
 Array = NDArray[np.float64]
 FEWEST = 5  # a + b of a matched ratio: with less, a head has no number
@@ -66,23 +65,19 @@ def matched_ratio(*sums: Array) -> Array:
 
 
 def label_preference(labelled: NDArray[Any], pairs: NDArray[Any], tau: float = 0.5) -> Array:
-    """How much likelier two tokens with the same label are to be similar, at equal distance and relation.
+    """How much likelier two tokens with the same label are to be similar, in the same band and relation.
 
-    Takes counts by level, distance and relation (…, level, distance, relation); `labelled` is a part of `pairs`.
-    Distances are compared within their bands, pooled over windows.
+    Takes counts by level, band and relation (…, level, band, relation); `labelled` is a part of `pairs`.
     """
 
     def strata(counts: NDArray[Any]) -> Array:
-        bands = by_band(counts, axis=-2)  # (…, band, relation)
-        return bands.reshape(*bands.shape[:-2], -1).astype(np.float64)
+        return counts.sum(-3).reshape(*counts.shape[:-3], -1).astype(np.float64)  # (…, band × relation)
 
     def high(counts: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(counts[..., first_high_bin(tau) :, :, :].sum(-3))
+        return counts[..., first_high_bin(tau) :, :, :]
 
     rest = pairs - labelled
-    return matched_ratio(
-        strata(high(labelled)), strata(labelled.sum(-3)), strata(high(rest)), strata(rest.sum(-3))
-    )  # fmt: skip
+    return matched_ratio(strata(high(labelled)), strata(labelled), strata(high(rest)), strata(rest))
 
 
 # ---------------------------------------------------------------------- distances

@@ -41,7 +41,7 @@ def window_number(ids: NDArray[np.int64]) -> np.uint64:
     '0x1feb46e6287d8409'
     """
     digest = hashlib.sha256(np.ascontiguousarray(ids, dtype="<i8").tobytes()).digest()
-    return np.frombuffer(digest[:8], dtype="<u8")[0]
+    return np.uint64(int.from_bytes(digest[:8], "little"))
 
 
 def sampled_pairs(number: int, window: np.uint64) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,7 +46,7 @@ class Reader:
             model.network,
             self._hand_over,
             weights=True,
-            values=True,  # they are the model's own and cost nothing; see `Stack.values` before using them
+            values=True,
             route=model.report.route,
             causal=model.stack().causal,
             layers=layers,
@@ -77,6 +78,8 @@ class Reader:
             self._listener = _no_listener
 
     def _hand_over(self, heads: LayerHeads) -> None:
+        if not self.model.stacks[heads.stack].values:  # the self-check does not vouch for them
+            heads = replace(heads, values=None)
         try:
             self._listener(heads)
         except BaseException as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
+from headscope.findings.resampling import Resampling
 from headscope.findings.specialists import SPECIALIST
 from headscope.result.rows import row_paths
 from headscope.windows.text import in_a_line, visible
@@ -43,12 +44,9 @@ class Role:
 
 def roles(result: Result, tau: float | None = None) -> list[Role]:
     """A head for each role, where the run kept rows per text and there is a head that stands out."""
-    if row_paths(result) is None:
+    if row_paths(result) is None or not tells_heads_apart(result):
         return []
-    try:
-        table = result.specialists(tau=tau)
-    except HeadscopeError:  # too few texts to tell any head from noise
-        return []
+    table = result.specialists(tau=tau)
     roles_shown = []
     for role, score, shown_by in ROLES:
         own = table[(table["score"] == score) & (table["what"] == SPECIALIST) & (table["out"] > 0)]
@@ -60,6 +58,11 @@ def roles(result: Result, tau: float | None = None) -> list[Role]:
                 roles_shown.append(Role(role, layer, head, score, shown_by, float(best["value"]), texts))
                 break
     return roles_shown
+
+
+def tells_heads_apart(result: Result) -> bool:
+    """Whether there are enough blocks of texts to tell a head from noise."""
+    return Resampling(result.blocks.windows, draws=0).enough_blocks
 
 
 def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:

@@ -81,7 +81,9 @@ def reproduce(
     say("comparing the claims with the numbers")
     findings = result.findings(controls=beside)
     write_json(folder / "findings.json", findings)
-    drawn = draw_all(result, findings=findings, model=trained, tell=lambda title: say(f"drawing: {title}"))
+    drawn = draw_all(
+        result, findings=findings, controls=beside, model=trained, tell=lambda title: say(f"drawing: {title}")
+    )
     saved = [
         each.picture.save(folder / "figures" / f"{each.entry.name}.{kind}")
         for each in drawn
@@ -89,7 +91,7 @@ def reproduce(
         for kind in formats
     ]
     say("writing the report")
-    report = write_report(result, folder / "report.html", findings=findings, figures=drawn)
+    report = write_report(result, folder / "report.html", findings=findings, controls=beside, figures=drawn)
     return Reproduction(result, tuple(beside), findings, tuple(saved), report)
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError, brief
-from headscope.figures.catalog import FIGURES, Entry, draw
+from headscope.figures.catalog import CONTROLS, FIGURES, TAU, Entry, draw
+from headscope.figures.colours import STATE_INKS, VERDICT_INKS
 from headscope.files import make_folder_for, write_whole
-from headscope.report.examples import one_head, roles
+from headscope.findings import showing
+from headscope.report.examples import one_head, roles, tells_heads_apart
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ ONE_HEAD = Entry(
     "it read. Lines part the sentences.",
     one_head,
 )
+NAMED = 2  # heads above their layer that are named for each score, and as many below
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def write_report(
     drawn = (
         figures
         if figures is not None
-        else draw_all(result, findings=findings, model=model, tau=findings.tau, tell=tell)
+        else draw_all(result, findings=findings, controls=controls, model=model, tau=findings.tau, tell=tell)
     )
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("headscope.report", "."),
@@ -79,21 +82,35 @@ def write_report(
         result=result,
         model=in_a_line(result.model["name"]),
         findings=findings,
+        showing=showing,
+        run_names=[in_a_line(name) for name in showing.run_names(findings)],
+        verdict_inks=VERDICT_INKS,
+        state_inks=STATE_INKS,
         figures=[_shown(each) for each in drawn],
+        heads=_heads(result, findings.tau, controls),
         roles=roles(result, findings.tau),
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
-        untrained=any(finding.untrained for finding in findings),
         controls=[in_a_line(name) for name in findings.about.get("controls", ())],
     )
     return write_whole(target, page)
+
+
+def _heads(result: Result, tau: float, controls: Sequence[Result]) -> dict[str, list[showing.StandsOut]]:
+    """By score, the heads that stand out farthest; none where the texts are too few to tell heads from noise."""
+    found: dict[str, list[showing.StandsOut]] = {}
+    if tells_heads_apart(result):
+        for each in showing.standing_out(result.specialists(tau=tau, controls=controls), NAMED):
+            found.setdefault(each.score, []).append(each)
+    return found
 
 
 def draw_all(
     result: Result,
     *,
     findings: Findings | None = None,
+    controls: Sequence[Result] = (),
     model: Model | None = None,
     tau: float | None = None,
     only: Sequence[str] | None = None,
@@ -114,7 +131,8 @@ def draw_all(
             drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result, tau), checked(model, result)), tell))
             continue
         entry = FIGURES[name]
-        options = {} if tau is None or name in ("mean-matrices", "threshold-choice", "sensitivity") else {"tau": tau}
+        given = {TAU: tau, CONTROLS: controls}
+        options = {option: given[option] for option in entry.takes}
         if name == "findings" and findings is not None:
             drawn.append(_try(entry, partial(findings_figure, result, findings), tell))
         else:

@@ -28,8 +28,8 @@ class ResultBlocks:
         self.stacks = {name: result if name == result.name else result.stack(name) for name in result.stacks}
         first = self.stacks[result.stacks[0]].by_block
         self.variables: dict[str, dict[str, xr.Variable]] = {
-            name: {str(key): result.by_block.variables[key] for key in result.by_block.drop_vars(ABOUT_BLOCKS).data_vars}
-            for name, result in self.stacks.items()
+            name: {str(key): each.variable for key, each in one.by_block.drop_vars(ABOUT_BLOCKS).data_vars.items()}
+            for name, one in self.stacks.items()
         }
         self.small: Sums = {  # each block's part of these is not worth a reading of its own
             stack: {name: each.values for name, each in variables.items() if prod(each.shape[1:]) < WRITTEN_AT_ONCE}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from headscope.measures.bands import by_band
 from headscope.measures.block_sums import BlockSums
@@ -57,10 +58,14 @@ def total_sums(result: Result) -> BlockSums:
     data = result.dataset
 
     def layer_pairs(k: int) -> Array:
-        pairs = data["pairs"].isel(layer=k)
-        return np.asarray(by_band(pairs.values) if "distance" in pairs.dims else pairs.values, dtype=np.float64)[None]
+        return in_bands(data["pairs"].isel(layer=k)).astype(np.float64)[None]
 
     return _sums(result, ("",), Stored(data, _names(result, data), one_block=True), layer_pairs)
+
+
+def in_bands(pairs: xr.DataArray) -> NDArray[Any]:
+    """Pairs by level, band and relation; those of long windows are not told apart by distance in the first place."""
+    return by_band(pairs.values) if "distance" in pairs.dims else np.asarray(pairs.values)
 
 
 def _sums(result: Result, groups: tuple[str, ...], stored: Stored, layer_pairs: Callable[[int], Array]) -> BlockSums:

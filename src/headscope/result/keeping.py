@@ -35,7 +35,7 @@ def get(result: Result, name: str, key: Mapping[str, Any]) -> Any:
         kept = json.loads(file.read_text(encoding="utf-8"))
         sound = kept["key"] == told and kept["hash"] == _hash(kept["data"])
         return json.loads(kept["data"]) if sound else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

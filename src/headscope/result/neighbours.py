@@ -7,6 +7,7 @@ whatever the number of shards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from headscope.measures.table_sizes import numbers_of_block
 from headscope.measures.variables import Shape
@@ -44,5 +45,5 @@ def blocks_of(groups: Sequence[str], most: int) -> list[tuple[int, ...]]:
     for each in members.values():
         number = -(-len(each) // size)
         ends = [len(each) * k // number for k in range(number + 1)]
-        blocks += [tuple(each[begin:end]) for begin, end in zip(ends, ends[1:], strict=False)]
+        blocks += [tuple(each[begin:end]) for begin, end in pairwise(ends)]
     return blocks

@@ -18,7 +18,7 @@ BLOCKS, GROUPS = "blocks", "groups"  # the parts of a file beside the totals
 COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 WORTH_COMPRESSING = 512  # numbers; what is smaller stands in the file as it is
 WRITTEN_AT_ONCE = 4096  # numbers of a block; what is smaller waits for the last block
-LARGE = 65_536  # numbers; what is larger is stored in pieces, of layers for one
+LARGE = 32_768  # numbers; what is larger is stored in pieces, of layers for one
 Array = NDArray[Any]
 TokenText = Callable[[Iterable[int]], list[str]]
 

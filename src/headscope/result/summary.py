@@ -10,7 +10,7 @@ import pandas as pd
 from headscope.measures import derived, heads_first
 from headscope.measures.quantities import shown_in
 from headscope.measures.view import View
-from headscope.result.blocks import total_sums
+from headscope.result.blocks import in_bands, total_sums
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
@@ -35,7 +35,7 @@ def by_head(result: Result, tau: float) -> pd.DataFrame:
 
 
 def by_layer(result: Result, tau: float) -> pd.DataFrame:
-    """A row per layer: the median over its heads of the head's own number; counts are added up."""
+    """A row per layer: the median over its heads; counts are added up."""
     return pd.DataFrame({"layer": result.dataset["layer"].values} | _columns(result, tau, "layer"))
 
 
@@ -47,9 +47,7 @@ def _columns(result: Result, tau: float, by: str) -> dict[str, Any]:
             values = quantity.value(view, by)
             columns[quantity.name] = values.astype(np.int64) if quantity.adds_up else values
     for name in result.settings["relations"]:
-        labelled, pairs = (result.dataset[each].values for each in (f"pairs_{name}", "pairs"))
-        preference = derived.label_preference(labelled, pairs, tau)  # (L, H)
-        columns[f"{name}_preference"] = (
-            heads_first.median(preference, logarithmic=True) if by == "layer" else preference
-        )  # fmt: skip
+        labelled, pairs = (in_bands(result.dataset[each]) for each in (f"pairs_{name}", "pairs"))
+        heads = derived.label_preference(labelled, pairs, tau)  # (L, H)
+        columns[f"{name}_preference"] = heads if by == "head" else heads_first.median(heads, logarithmic=True)
     return columns

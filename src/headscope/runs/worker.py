@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from headscope.errors import HeadscopeError
-from headscope.measures.own_relations import Labels
-from headscope.measures.columns import RowTable
 from headscope.measures.accumulator import Accumulator, NotFinite
+from headscope.measures.columns import RowTable
 from headscope.measures.compiled_accumulator import CompiledAccumulator
+from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory, Reader
 from headscope.runs.clusters import too_many_windows

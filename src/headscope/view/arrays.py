@@ -89,14 +89,14 @@ def pairs(inspection: Inspection) -> bytes:
 
 
 def layer(inspection: Inspection, number: int) -> bytes:
-    """A layer's row of the atlas: a thumbnail of each head, and its scores at every τ."""
+    """A layer's row of the atlas: a thumbnail of each head, and its scores at every τ, and from its top pairs."""
     k, _ = inspection.check_head(number, 0)
     columns = by_threshold(inspection, k)
     return pack(
         {
             "thumbs": thumbnails(inspection, k),  # (H, n, n)
-            "scores": np.stack([columns[each.name].astype(np.float64) for each in shown_in("text")]),  # (scores, 19, H)
-            "focal": columns["focal"].astype(np.int32),  # (19, H)
+            "scores": np.stack([columns[each.name].astype(np.float64) for each in shown_in("text")]),  # (scores, 20, H)
+            "focal": columns["focal"].astype(np.int32),  # (20, H)
         }
     )
 

@@ -1,7 +1,7 @@
 """The desk: answers whatever the page asks, wherever the page lives.
 
-The page asks by path ("texts/1f0c…/cosine/heads/11/3"). The server passes such paths on from HTTP, the notebook widget from
-messages, and the single file holds the answers to all of them beforehand.
+The page asks by path ("texts/1f0c…/cosine/heads/11/3"). The server passes such paths on from HTTP, the notebook widget
+from messages, and the single file holds the answers to all of them beforehand.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Desk:
             return arrays.head(seen.read_as(reading), layer, head)
 
     def of_layer(self, name: str, reading: str, layer: int) -> bytes:
-        """A layer's row of the atlas in a reading; where its sums are not at hand the model is run again, in its turn."""
+        """A layer's row of the atlas in a reading; where its sums are not at hand the model runs again, in its turn."""
         seen = self._seen(name)
         if self.at_hand(name, reading):
             with seen.lock:

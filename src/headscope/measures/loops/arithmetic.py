@@ -13,7 +13,7 @@ WIDE = 64  # numbers that are added side by side
 
 
 @inner
-def largest_of(values: Any, size: int) -> float:
+def largest_of(values: Any, size: int) -> Any:
     """The largest of the first numbers, none of them NaN."""
     high = np.full(LANES, values[0])
     whole = size // LANES * LANES
@@ -30,7 +30,7 @@ def largest_of(values: Any, size: int) -> float:
 
 
 @inner
-def varies(values: Any, size: int) -> bool:
+def varies(values: Any, size: int) -> Any:
     """Whether not all of the first numbers are equal."""
     others = np.int32(0)
     for k in range(size):
@@ -73,7 +73,7 @@ def products_about_means(x: Any, y: Any, size: int, x_mean: float, y_mean: float
 
 
 @inner
-def correlation_of_few(x: Any, y: Any, size: int) -> float:
+def correlation_of_few(x: Any, y: Any, size: int) -> Any:
     """Pearson's correlation of a few numbers; 0 where either is constant."""
     x_sum = y_sum = 0.0
     x_varies = y_varies = False

@@ -56,7 +56,7 @@ def largest(times: Any, kinds: int) -> int:
 
 
 @inner
-def largest_of_null(times: Any, by_count: Any, null: Any, kinds: int) -> int:
+def largest_of_null(times: Any, by_count: Any, null: Any, kinds: int) -> Any:
     """The same where id null[r] has the sum of id by_count[r]."""
     best, most = null[0], times[by_count[0]]
     for r in range(1, kinds):

@@ -113,7 +113,7 @@ def moments_of(values: Any, size: int, lanes: Any, out: Any) -> bool:
 
 
 @inner
-def correlation(values: Any, moments: Any, x: int, y: int, size: int, lanes: Any) -> float:
+def correlation(values: Any, moments: Any, x: int, y: int, size: int, lanes: Any) -> Any:
     """Pearson's correlation of two rows over the pairs; 0 where either is constant."""
     if moments[x, 2] == 0.0 or moments[y, 2] == 0.0:
         return 0.0
@@ -205,7 +205,7 @@ def degrees_of_top(bins: Any, n: int, degrees: Any) -> None:
     degrees[:n] = 0
     p = 0
     for i in range(n - 1):
-        own = 0
+        own = np.int32(0)
         for j in range(n - 1 - i):
             top = np.int32(bins[p + j] == BINS - 1)
             degrees[i + 1 + j] += top

@@ -86,7 +86,7 @@ export function numbersView({ onpoint, onpick }) {
     section("Distance of similar pairs", chart, html("p", { class: "note" }, "dashed: all pairs of this text")),
     section("How similar pairs are related", relations),
     section("Strongest pairs", strongest),
-    section("Scores of this head, at τ", scores),
+    section("Scores of this head", scores),
   );
   /** What was drawn last. @type {{head: Head | null, tau: number}} */
   let drawn = { head: null, tau: 0 };

@@ -7,9 +7,10 @@ import { atlasView, paintThumbnail } from "./atlas.js";
 /** @typedef {import("./head.js").Text} Text */
 /** @typedef {import("./source.js").Source} Source */
 /** @typedef {import("./source.js").Tensors} Tensors */
+/** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Store} Store */
 
-const STEPS = 19; // thresholds
+const STEPS = 20; // thresholds, and last the top pairs
 const REST = 120; // milliseconds: sliders move fast, and the atlas follows when they rest
 
 /**
@@ -56,7 +57,7 @@ export function textAtlas({ source, store, theme, onscores }) {
     const tensors = layers.get(layer);
     const place = text?.scores.findIndex((each) => each.name === name) ?? -1;
     if (!tensors || !text || place < 0) return NaN;
-    return Number(tensors.scores.data[(place * STEPS + store.get().tau - 1) * text.heads + head]);
+    return Number(tensors.scores.data[(place * STEPS + stepOf(store.get())) * text.heads + head]);
   }
 
   /**
@@ -68,7 +69,7 @@ export function textAtlas({ source, store, theme, onscores }) {
   function tile(of, layer, head) {
     const state = store.get();
     const tensors = layers.get(layer);
-    const focal = tensors ? tensors.focal.data[(state.tau - 1) * of.heads + head] : -1;
+    const focal = tensors ? tensors.focal.data[stepOf(state) * of.heads + head] : -1;
     return {
       layer,
       head,
@@ -175,21 +176,29 @@ export function textAtlas({ source, store, theme, onscores }) {
      * @param {number} layer
      * @param {number} head
      */
-    scores: (layer, head) => (text ? scoreList(text, layers.get(layer), head, store.get().tau) : []),
+    scores: (layer, head) => (text ? scoreList(text, layers.get(layer), head, store.get()) : []),
   };
 }
 
 /**
- * All scores of a head at τ = step/20, as names and numbers.
+ * Where the scores of a state stand: at its τ, or from the top pairs.
+ * @param {State} state
+ */
+function stepOf({ tau, top }) {
+  return top ? STEPS - 1 : tau - 1;
+}
+
+/**
+ * All scores of a head, as names and numbers.
  * @param {Text} text
  * @param {Tensors | undefined} tensors of its layer
  * @param {number} head
- * @param {number} step
+ * @param {State} state
  * @returns {[string, string][]}
  */
-export function scoreList(text, tensors, head, step) {
+export function scoreList(text, tensors, head, state) {
   return text.scores.map(({ name, label }, place) => {
-    const value = tensors ? Number(tensors.scores.data[(place * STEPS + step - 1) * text.heads + head]) : NaN;
+    const value = tensors ? Number(tensors.scores.data[(place * STEPS + stepOf(state)) * text.heads + head]) : NaN;
     return [label, shown(value, name === "high_pairs" ? 0 : 2)];
   });
 }

@@ -39,7 +39,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
   /** @type {ReturnType<typeof panelView> | null} */
   let pinned = null;
   let pinnedText = "";
-  /** @type {((step: number) => [string, string][]) | null} */
+  /** @type {((state: State) => [string, string][]) | null} */
   let pinnedScores = null;
   const asking = askingForm({
     about,
@@ -85,7 +85,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
   function showScores() {
     const { layer, head, pin } = store.get();
     panel.scores(atlas.scores(layer, head));
-    if (pinned && pin && pinnedScores) pinned.scores(pinnedScores(store.get().tau));
+    if (pinned && pin && pinnedScores) pinned.scores(pinnedScores(store.get()));
   }
 
   // ------------------------------------------------------------------ reading texts
@@ -204,12 +204,12 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       const layer = next.layers.includes(pin.layer) ? pin.layer : next.layers[0];
       const head = Math.min(pin.head, next.heads - 1);
       const reading = readingOf(next, pin.reading);
-      pinnedScores = (step) => scoreList(next, undefined, head, step); // not known yet
+      pinnedScores = (now) => scoreList(next, undefined, head, now); // not known yet
       showScores();
       await pinned.show(next, layer, head, reading);
       const tensors = await source.get(`texts/${next.id}/${reading}/layers/${layer}`);
       if (store.get().pin !== pin) return;
-      pinnedScores = (step) => scoreList(next, tensors, head, step);
+      pinnedScores = (now) => scoreList(next, tensors, head, now);
       showScores();
     } catch (error) {
       fail(error);
@@ -327,7 +327,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     }
     if (own("pin")) void readPin();
     if (own("tau")) atlas.arrangeSoon();
-    if (own("score", "ranked")) atlas.arrange();
+    if (own("score", "ranked", "top")) atlas.arrange();
     if (own("theme")) atlas.repaint();
     if (own("tau", "theta", "show", "mask", "arcs", "top", "token", "x", "y", "n", "theme")) {
       panel.redraw();
