@@ -25,9 +25,8 @@ ROWS = ".findings tr[data-claim]"
 
 def told(page: Any) -> dict[str, tuple[str, float]]:
     """Verdict and value of each claim as the page has them."""
-    rows = page.eval_on_selector_all(
-        ROWS, "all => all.map(e => [e.dataset.claim, e.dataset.verdict, +e.dataset.value])"
-    )
+    read = "all => all.map(e => [e.dataset.claim, e.dataset.verdict, +e.dataset.value])"
+    rows = page.eval_on_selector_all(ROWS, read)
     return {key: (verdict, value) for key, verdict, value in rows}
 
 
@@ -42,10 +41,7 @@ def marks(page: Any, claim: str) -> dict[str, tuple[str, str]]:
 def points(page: Any, quantity: str, kind: str) -> list[float]:
     """The values along a line of a chart, as its points tell them."""
     titles = page.locator(f".card[data-quantity={quantity}] circle.{kind} title").all_text_contents()
-    return [
-        float(re.sub(r".*?: (-?[\d.,]+)( %)?(\n.*)?$", r"\1", each, flags=re.DOTALL).replace(",", ""))
-        for each in titles
-    ]
+    return [float(re.search(r": (-?[\d.,]+)", each)[1].replace(",", "")) for each in titles]
 
 
 def test_findings_with_a_mark_for_every_control(tab: Tab, address: str, hostile_run: headscope.Result) -> None:

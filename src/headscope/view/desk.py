@@ -251,10 +251,10 @@ class Desk:
     def _paths_of_run(run_data: RunData) -> Iterator[str]:
         about = run_data.about
         yield from ("run", "run/findings", "run/sensitivity")
-        for score in about["quantities"]:
-            for way in score["ways"]:
-                ways = [str(step) for step in run_data.steps()] if way == TAU else [way]
-                yield from (f"run/scores/{score['name']}/{each}" for each in ways)
+        scores = [(score["name"], way) for score in about["quantities"] for way in score["ways"]]
+        yield from (f"run/scores/{name}/{way}" for name, way in scores if way != TAU)
+        for step in run_data.steps():  # all of one τ together: its pairs are read once
+            yield from (f"run/scores/{name}/{step}" for name, way in scores if way == TAU)
         heads = [f"run/heads/{layer}/{head}" for layer in about["layers"] for head in range(about["heads"])]
         yield from heads
         if about["rows"]:
