@@ -41,7 +41,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral": ("mistral", {}),  # a sliding window
     "t5": ("t5", {}),
 }
-ONE_BY_ONE = ("bert", "gpt2-rank", "t5")  # in batches of one text too; the long tests do it with all
+QUICK = ("bert", "bert-every-reading", "gpt2-rank", "llama-no-start", "mistral", "roberta", "t5")  # the rest is long
+ONE_BY_ONE = ("bert",)  # in batches of one text too; the long tests do it with all
 SLIDING = {"mistral": 6}  # tokens that a token may read, itself included
 
 
@@ -92,9 +93,8 @@ def windows(model: headscope.Model, options: dict[str, Any], length: int) -> Ite
 
 @pytest.mark.parametrize(
     ("case", "batch"),
-    [(case, 3) for case in CASES]
-    + [(case, 1) for case in ONE_BY_ONE]
-    + [pytest.param(case, 1, marks=pytest.mark.long) for case in CASES if case not in ONE_BY_ONE],
+    [pytest.param(case, 3, marks=[] if case in QUICK else pytest.mark.long) for case in CASES]
+    + [pytest.param(case, 1, marks=[] if case in ONE_BY_ONE else pytest.mark.long) for case in CASES],
 )
 def test_every_variable_equals_the_naive_one(
     case: str,
