@@ -71,7 +71,7 @@ def label_preference(labelled: NDArray[Any], pairs: NDArray[Any], tau: float = 0
     """
 
     def strata(counts: NDArray[Any]) -> Array:
-        return counts.sum(-3).reshape(*counts.shape[:-3], -1).astype(np.float64)  # (…, band × relation)
+        return np.asarray(counts.sum(-3), dtype=np.float64).reshape(*counts.shape[:-3], -1)  # (…, band × relation)
 
     def high(counts: NDArray[Any]) -> NDArray[Any]:
         return counts[..., first_high_bin(tau) :, :, :]
