@@ -15,6 +15,9 @@ import headscope
 from headscope.errors import HeadscopeError
 from headscope.findings import CLAIMS, verdicts
 from headscope.findings.single_texts import different
+from headscope.measures.quantities import QUANTITIES
+from headscope.measures.view import View
+from headscope.result.blocks import total_sums
 from runs import run
 
 Tiny = Callable[[str], headscope.Model]
@@ -38,6 +41,16 @@ def test_findings_of_a_real_run(result: headscope.Result) -> None:
     assert found.windows == 24
     told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert [each["key"] for each in told["findings"]] == [claim.key for claim in CLAIMS]
+
+
+def test_blocks_add_up_to_the_whole(result: headscope.Result) -> None:
+    """Every quantity from the blocks is what it is from the sums over all texts, in every way it can be read."""
+    blocks, whole = result.blocks, total_sums(result)
+    assert blocks.blocks == 12
+    for quantity in QUANTITIES.values():
+        for way in quantity.ways(blocks):
+            ours, theirs = (quantity.value(View(sums, reading=way), "layer") for sums in (blocks, whole))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, err_msg=f"{quantity.name} by {way}")
 
 
 def test_findings_are_kept_beside_the_result(result: headscope.Result, monkeypatch: pytest.MonkeyPatch) -> None:
