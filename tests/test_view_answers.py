@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from serving import (
     LONG,
     SHORT,
     TEXT,
-    Place,
     Tiny,
     said,
     serving,
