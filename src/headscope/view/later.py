@@ -1,4 +1,4 @@
-"""Work that takes long, done once beside everything else: whoever asks is told whether it is done, and need not wait."""
+"""Work that takes long, done once beside everything else: whoever asks is told if it is done, and need not wait."""
 
 from __future__ import annotations
 
