@@ -205,7 +205,7 @@ def test_a_tile_of_the_atlas_shows_its_head(notebook: Notebook, seen: headscope.
     for layer, head in ((0, 11), (11, 0), (2, 5)):
         panel = notebook.choose(INSPECT, layer, head)
         high(panel, len(seen.high_pairs(layer, head, 0.5)))
-        assert panel.locator("h2").inner_text() == f"Layer {layer}, head {head}"
+        assert panel.locator("h2").inner_text() == f"Layer {layer}, head {head}, by dot"
         expect(view.locator(".tile.chosen")).to_have_attribute(
             "aria-label", re.compile(f"^layer {layer}, head {head},")
         )
