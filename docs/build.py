@@ -205,7 +205,8 @@ def screenshots() -> None:
         with served(desk) as server:
             for name, state, options in looks:
                 tab = Tab(browser, **options)
-                ready = ".example" if "run" in state else ".text-page[data-ready]:not([aria-busy])"
+                of_run = ".run-page[data-findings]:has(.example)"
+                ready = of_run if "run" in state else ".text-page[data-ready]:not([aria-busy])"
                 page = tab.open(f"{server.address}#{state}", ready)
                 tab.settle()
                 page.wait_for_timeout(300)

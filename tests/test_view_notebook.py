@@ -87,7 +87,7 @@ class Notebook:
 
     def wait_for_all(self) -> None:
         for source in (INSPECT, AGAIN, ANALYZE):
-            self.view(source).locator("[data-ready]").wait_for(timeout=LATE)
+            self.view(source).locator(".text-page[data-ready], .run-page[data-findings]").wait_for(timeout=LATE)
 
     def styles(self) -> dict[str, list[str]]:
         """How the notebook's own elements look."""

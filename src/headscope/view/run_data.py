@@ -145,8 +145,8 @@ class RunData:
         """A quantity's numbers, read in one way: a reading, an attention map, "attention", or τ in twentieths.
 
         `heads`: (3, L, H), value, low, high; not of a quantity of layers. `layers`: (7, L), these three, the quartiles
-        of the heads, the share of them beyond the bound, what is pooled over heads. `controls`: (runs, L), the values
-        of control runs, where there are some; not at another τ than the run's.
+        of the heads, the share of them beyond the bound, the number pooled over heads. `controls`: (runs, L), the
+        values of control runs, where there are some; not at another τ than the run's.
         """
         if (name, way) not in self._scores:
             which, tau, reading = self._way(name, way)

@@ -143,10 +143,10 @@ function runsTable(claim, finding) {
       { "data-run": each.kind },
       html("th", { scope: "row" }, each.kind),
       html("td", {}, html("bdi", {}, each.name)),
-      html("td", {}, each.statistic),
       html("td", {}, numberOf(each, claim.digits)),
+      html("td", {}, each.statistic),
       html("td", { class: "note" }, each.why),
     ),
   );
-  return table(`Control runs and claim ${claim.key}`, ["control run", "model", "statistic", "number, 95 %", ""], rows);
+  return table(`Control runs and claim ${claim.key}`, ["control run", "model", "number, 95 %", "statistic", ""], rows);
 }

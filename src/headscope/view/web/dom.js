@@ -90,7 +90,8 @@ export function onceAFrame(work) {
 export function shown(value, digits = 2) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
-  return Number.isInteger(value) && digits === 0 ? value.toLocaleString("en") : value.toFixed(digits);
+  const written = Number.isInteger(value) && digits === 0 ? value.toLocaleString("en") : value.toFixed(digits);
+  return /^-0(\.0*)?$/.test(written) ? written.slice(1) : written;
 }
 
 /**

@@ -21,7 +21,10 @@ const KINDS = /** @type {Record<string, string>} */ ({
   permuted: "permuted run",
   rotated: "rotated run",
 });
-const OVER_THETA = "Over θ this claim is read off the tokens with high attention";
+const WORKING = "Working out intervals and controls; the heads below are ready meanwhile …";
+const NO_VERDICTS = "Verdicts are given at the paper's thresholds alone; here each number is held against its bound.";
+const OVER_TAU = "Matched counts are pooled over windows, for τ is not the run's own.";
+const OVER_THETA = "Over θ claims 1a, 1b and 6 are read off the tokens with high attention.";
 
 /**
  * @param {{run: any, store: Store}} spec
@@ -273,15 +276,12 @@ export function findingsView({ run, store }) {
     if (focused) {
       /** @type {HTMLElement | null} */ (body.querySelector(`tr[data-claim="${focused}"] button`))?.focus();
     }
-    const elsewhere = run.claims.some((/** @type {any} */ claim) => placeOf(claim, state) >= 0);
-    const waits = !found
-      ? "Working out intervals and controls; the heads below are ready meanwhile …"
-      : elsewhere && !swept
-        ? "Working out the other thresholds …"
-        : elsewhere
-          ? `Verdicts are given at the paper's thresholds alone; here each number is held against its bound. At another τ matched counts are pooled over windows. ${OVER_THETA}.`
-          : found.unread;
-    refill(status, waits || "");
+    const moved = (/** @type {string} */ over) =>
+      run.claims.some((/** @type {any} */ claim) => claim.over === over && placeOf(claim, state) >= 0);
+    const elsewhere = moved("tau") || moved("theta");
+    const said = [NO_VERDICTS, moved("tau") && OVER_TAU, moved("theta") && OVER_THETA].filter(Boolean).join(" ");
+    const waits = !found ? WORKING : !elsewhere ? found.unread : swept ? said : "Working out the other thresholds …";
+    refill(status, waits);
     status.classList.toggle("busy", !found || (elsewhere && !swept));
   }
 

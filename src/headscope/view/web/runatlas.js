@@ -114,7 +114,7 @@ export function runAtlas({ run, store, theme }) {
     const scale = scaleOf(
       label,
       colours,
-      ends.map((each) => shown(each)),
+      ends.map((each) => (each && Math.abs(each) < 0.1 ? each.toPrecision(1) : shown(each))),
     );
     refill(legend, ...scale, heads().some(Number.isNaN) ? unknown : null);
   }
