@@ -112,11 +112,13 @@ def test_a_pool_counts_what_was_planted(embedded: headscope.Model) -> None:
 @pytest.mark.parametrize("size", [64, 1000])
 def test_power_errors_and_coverage(size: int, embedded: headscope.Model) -> None:
     number = 300
-    for each in recovered(embedded, "twice", size, number, seed=SEED):
+    twice = recovered(embedded, "twice", size, number, seed=SEED)
+    assert 0.92 <= np.mean([each.covered for each in twice]) <= 0.98
+    for each in twice:
         assert (each.can_tell >= 0.5) == ((each.key, size) not in TOO_FEW), each
         assert each.holds >= 0.8 or (each.key, size) in TOO_FEW, each
         assert each.qualified <= 0.01, each
-        assert 0.92 <= each.covered <= 0.98, each
+        assert 0.89 <= each.covered <= 0.99, each  # two standard errors of so many corpora beside that
     for which in ("none", "bound"):
         for each in recovered(embedded, which, size, number, seed=SEED):
             assert each.wrong <= 0.05, each
