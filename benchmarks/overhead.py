@@ -203,10 +203,10 @@ def numpy_layer(o: np.ndarray, a: np.ndarray, d: BatchIndex, pairs: np.ndarray, 
         number = high[:, i].astype(int) + high[:, j]
         for region in range(3):
             np.where(number == region, level, 0).sum(1)
-        kind = d.kind[b, :n]
+        kind = d.id_number[b, :n]
         first, second = (
-            np.eye(int(d.kinds[b]), dtype=np.float32)[kind[i]],
-            np.eye(int(d.kinds[b]), dtype=np.float32)[kind[j]],
+            np.eye(int(d.distinct[b]), dtype=np.float32)[kind[i]],
+            np.eye(int(d.distinct[b]), dtype=np.float32)[kind[j]],
         )
         holds = first + second  # (P, K)
         for k in range(2, 21):

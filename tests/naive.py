@@ -89,7 +89,7 @@ def received(attention: np.ndarray, may_read: np.ndarray) -> np.ndarray:
     for j in range(keys):
         given = sum(float(attention[i, j]) for i in range(queries))
         even = sum(1 / readable[i] for i in range(queries) if may_read[i, j])
-        found.append(given / even)
+        found.append(given / even if even else 0.0)  # whom nobody may read receives nothing
     return np.array(found) / max(found)
 
 

@@ -48,6 +48,7 @@ MASKS: dict[str, Callable[[int, int], np.ndarray]] = {  # which keys each query 
     "causal": lambda layer, size: np.tri(size, dtype=bool),
     "sliding": lambda layer, size: np.tri(size, dtype=bool) & ~np.tri(size, k=-6, dtype=bool),
     "mixed": lambda layer, size: np.tri(size, dtype=bool) & (~np.tri(size, k=-4, dtype=bool) | (layer < 2)),
+    "blind": lambda layer, size: np.tri(size, dtype=bool) & (np.arange(size) % 5 != 3)[:, None],  # some read nothing
 }
 NAIVE: dict[str, naive_corpus.Corpus] = {}
 
@@ -81,6 +82,7 @@ class Heads:
             scores = rng.normal(size=(layers, heads, len(queries), len(keys))) * 2
             for layer in range(layers):
                 scores[layer][:, ~self.readable(layer, len(queries), len(keys))] = -np.inf
+            scores[np.isneginf(scores).all(-1)] = 0.0  # who may read nothing reads evenly in most models; it counts not
             weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
             weights = (np.round(np.sqrt(weights) * 2**11) / 2**11) ** 2
             values = rng.integers(-2, 3, size=(layers, GROUPS, len(keys), WIDTH)).astype(np.float64)
@@ -151,13 +153,14 @@ def expected(heads: Heads, choices: dict[str, Any], shape: Shape) -> naive_corpu
     tau, theta = choices.get("tau", 0.5), choices.get("theta", 0.3)
     corpus = naive_corpus.Corpus(list(shape.layers), shape.heads, shape.length, tau, theta, chosen)
     for queries, keys, (outputs, weights, values) in zip(heads.queries, heads.keys, heads.each, strict=True):
+        readable = np.stack([heads.readable(layer, len(queries), len(keys)) for layer in range(heads.number)])
         corpus.add(
             facts(queries, choices),
             facts(keys, choices),
             outputs,
-            weights,
+            np.where(readable.any(-1)[:, None, :, None], weights, 0.0),
             values.repeat(shape.heads // GROUPS, axis=1),
-            np.stack([heads.readable(layer, len(queries), len(keys)) for layer in range(heads.number)]),
+            readable,
             cross=shape.cross,
         )
     return corpus

@@ -47,8 +47,8 @@ class BatchIndex(NamedTuple):
     number: NDArray[np.uint64]  # (B,): w, from which everything is drawn
     sampled: NDArray[np.int64]  # (B,): how many pairs set the edges of order bins
     samples: NDArray[np.int32]  # (B, 512, 3): first and second token, counted from `begins`, and number of each
-    kind: NDArray[np.int32]  # (B, N): ids numbered by first occurrence
-    kinds: NDArray[np.int64]  # (B,): K
+    id_number: NDArray[np.int32]  # (B, N): ids numbered by first occurrence
+    distinct: NDArray[np.int64]  # (B,): K, how many ids there are
     ids: NDArray[np.int64]  # (B, K): the ids themselves
     firsts: NDArray[np.int64]  # (B, K): where in the window each id first counts
     by_count: NDArray[np.int64]  # (B, K): the ids by how often they occur, then by first position
@@ -90,8 +90,8 @@ def index_batch(
         number=np.array([one.number for one in indexed], dtype=np.uint64),
         sampled=np.array([len(one.samples) for one in indexed]),
         samples=padded([one.samples for one in indexed], np.int32),
-        kind=padded([one.kind for one in indexed], np.int32),
-        kinds=np.array([len(one.ids) for one in indexed]),
+        id_number=padded([one.id_number for one in indexed], np.int32),
+        distinct=np.array([len(one.ids) for one in indexed]),
         ids=padded([one.ids for one in indexed], np.int64, -1),
         firsts=padded([one.firsts for one in indexed], np.int64),
         by_count=padded([one.by_count for one in indexed], np.int64),
@@ -126,10 +126,10 @@ class _IndexedWindow:
     def _number_ids(self, ids: NDArray[np.int64]) -> None:
         """Number the ids by where they first count, and sort them by how often they occur."""
         numbers: dict[int, int] = {}
-        self.kind = np.array([numbers.setdefault(i, len(numbers)) for i in ids.tolist()], dtype=np.int32)
+        self.id_number = np.array([numbers.setdefault(i, len(numbers)) for i in ids.tolist()], dtype=np.int32)
         self.ids = np.array(list(numbers), dtype=np.int64)
-        counts = np.bincount(self.kind, minlength=len(numbers))
-        self.firsts = self.places[np.unique(self.kind, return_index=True)[1]]
+        counts = np.bincount(self.id_number, minlength=len(numbers))
+        self.firsts = self.places[np.unique(self.id_number, return_index=True)[1]]
         self.by_count = np.argsort(counts, kind="stable")
         self.class_ends = np.searchsorted(counts[self.by_count], counts[self.by_count], side="right")
 
@@ -148,7 +148,7 @@ class _IndexedWindow:
             window.category[places],
             window.sentence[places],
             window.repeats(repeated)[places],
-            self.kind,
+            self.id_number,
         )
         by_band = length > LONGEST_SUMMED
         repeats = token_loops.relate(tokens, self.pairs, bands, by_band, CODES, STOP, PUNCTUATION, order.ORDER_BINS)

@@ -5,9 +5,6 @@ Shapes: H heads, P pairs, T tokens, K different ids among those that count, numb
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
@@ -136,14 +133,3 @@ def by_first_place(ids: Tensor, counting: Tensor) -> Tensor:
     order: dict[int, int] = {}
     numbers = [order.setdefault(i, len(order)) if c else -1 for i, c in zip(ids.tolist(), counting, strict=True)]
     return torch.tensor(numbers)
-
-
-def expected_unique(ids: Iterable[int], heads: int) -> float:
-    """How many different focal tokens there would be if every head drew one of the counting tokens at random.
-
-    >>> expected_unique([5, 5, 7, 8], heads=2)
-    1.625
-    """
-    counts = Counter(int(i) for i in ids)
-    total = counts.total()
-    return sum(1 - (1 - count / total) ** heads for count in counts.values())

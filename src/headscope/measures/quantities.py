@@ -56,7 +56,7 @@ def _weighted(category: str, whom: str) -> Quantity:
         f"attention to {whom} that carries something: weighed by the length of what is read, over an even spread",
         lambda view: view.focus(category, "attention_weighted"), ratio, "attention", 1.0, ABOVE, TENTH,
         logarithmic=True, needs=("attention_weighted", "attention_even"),
-        lack=f"there are no {whom} that could be read",
+        lack=f"there are no {whom} that could be read, or the model's value vectors are not known",
     )  # fmt: skip
 
 

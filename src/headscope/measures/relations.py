@@ -75,11 +75,3 @@ def tally(*coordinates: tuple[Tensor, int], weight: Tensor | None = None) -> Ten
     each = torch.ones_like(cell) if weight is None else weight.expand_as(cell)
     counts = cell.new_zeros(len(cell), math.prod(sizes)).scatter_add_(1, cell, each)
     return counts.view(len(cell), *sizes)
-
-
-def count_pairs(bin_: Tensor, distance: Tensor, relation: Tensor, bins: int, longest: int) -> Tensor:
-    """Count pairs by head, level bin, distance and relation: (H, P) and twice (P,) to (H, bins, longest, relations).
-
-    Index k of the distance dimension is distance k + 1.
-    """
-    return tally((bin_, bins), (distance - 1, longest), (relation, len(RELATIONS)))

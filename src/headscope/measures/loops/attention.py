@@ -68,6 +68,8 @@ def _read_rows(read: AttentionIn, roots: Any, b: int, h: int, log: Any, buffers:
     size, wide = read.keys[b], weights.shape[3]
     for i in range(read.queries[b]):
         if readable[b, i] < 1:  # it reads nothing
+            if roots.size > 0:
+                roots[b, h, i] = np.float32(0.0)
             continue
         row, row_bits = weights[b, h, i], bits[b, h, i]
         for j in range(size):

@@ -100,14 +100,13 @@ def pairs_by_level(
     sizes, begins, cells, classes, distances, custom = (
         index.sizes, index.begins, index.cells, index.classes, index.distance, index.custom
     )  # fmt: skip
-    kind, kinds_of, repeats, by_count, matched = index.kind, index.kinds, index.repeats, index.by_count, index.matched
+    id_number, distinct_of, repeats, by_count, matched = (
+        index.id_number, index.distinct, index.repeats, index.by_count, index.matched
+    )  # fmt: skip
     positions, in_sentence, repeated, kinds_of_pairs = (
-        index.positions,
-        rules.in_sentence,
-        rules.repeated,
-        index.base.shape[1],
-    )
-    tokens, most_pairs, steps = kind.shape[1], cells.shape[1], len(edges) - 1
+        index.positions, rules.in_sentence, rules.repeated, index.base.shape[1]
+    )  # fmt: skip
+    tokens, most_pairs, steps = id_number.shape[1], cells.shape[1], len(edges) - 1
     width, relations, at_tau = (tokens + 31) // 32 * 32, len(in_sentence), lowest - 2
     values, bins = np.empty(most_pairs, np.float32), np.empty(most_pairs, np.int8)
     by_bin, own_bins = np.empty((steps + 2, width), np.int32), np.empty((4, steps + 2), np.int32)
@@ -118,7 +117,7 @@ def pairs_by_level(
     square = np.empty((tokens, tokens), np.float32) if scaled else np.empty((0, 0), np.float32)
     for h in range(first, last):
         for b in range(len(sizes)):
-            n, begin, kinds = sizes[b], begins[b], kinds_of[b]
+            n, begin, distinct = sizes[b], begins[b], distinct_of[b]
             if n < 2:
                 continue
             size = n * (n - 1) // 2
@@ -149,18 +148,18 @@ def pairs_by_level(
                     own = products[b, h]
                     masks(own, begin, n, passed[b, h], whole, scale, columns, mask_sum[h], mask_pairs[h])
             degrees_at_thresholds(bins, n, by_bin, own_bins, counts)
-            pairs_with_itself(repeats[b], bins, kinds, both)
+            pairs_with_itself(repeats[b], bins, distinct, both)
             focal_at_thresholds(
-                kind[b], kinds, n, counts, by_count[b], null[b, h], both, few, times, focal[b, h], focal_null[b, h],
-                focal_share[h], focal_few[h], share_of, number_of,
+                id_number[b], distinct, n, counts, by_count[b], null[b, h], both, few, times, focal[b, h],
+                focal_null[b, h], focal_share[h], focal_few[h], share_of, number_of,
             )  # fmt: skip
             best, number = focal[b, h, at_tau], number_of[at_tau]
             if number == 0:
                 continue
-            occurs, reach = focal_pairs(kind[b], positions[b], n, best, bins, lowest)
+            occurs, reach = focal_pairs(id_number[b], positions[b], n, best, bins, lowest)
             focal_frequency[h] += occurs / n
             focal_distance[h] += reach
-            focal_longest[h] += kind[b, longest(lengths[b, h], begin, n)] == best
+            focal_longest[h] += id_number[b, longest(lengths[b, h], begin, n)] == best
             distance = _high_pairs(bins, classes[b], distances[b], lowest, size, pairs_of)
             within = again = 0
             for k in range(kinds_of_pairs):

@@ -78,15 +78,15 @@ def pairs_by_order(
     attention_wins, contrast_weight, wins, top_pairs, top_few, top_matched, correlations, with_norms, matrices = sums
     top, top_null, null = chosen.top, chosen.top_null, chosen.null
     likeness, row_wins, row_weight = rows
-    sizes, begins, kind, kinds_of, classes, bands = (
-        index.sizes, index.begins, index.kind, index.kinds, index.classes, index.bands
+    sizes, begins, id_number, distinct_of, classes, bands = (
+        index.sizes, index.begins, index.id_number, index.distinct, index.classes, index.bands
     )  # fmt: skip
     numbers, firsts, by_count, class_ends = index.number, index.firsts, index.by_count, index.class_ends
     positions, scattered = index.positions, index.scattered
     weight_of, matched, kinds_of_pairs = index.contrast_weight, index.matched, index.base.shape[1]
     readings, inside = len(source), wins.shape[2] - 1
     maps = int(weights.size > 0) + int(row_maps.size > 0)
-    tokens, most_pairs = kind.shape[1], classes.shape[1]
+    tokens, most_pairs = id_number.shape[1], classes.shape[1]
     values, moments = np.empty((readings + maps, most_pairs), np.float32), np.empty((readings + maps, 4))
     bins, region = np.empty(most_pairs, np.int8), np.empty(most_pairs, np.int16)
     degrees, times, keys = np.empty(tokens, np.int32), np.empty(tokens, np.int64), np.empty(tokens, np.uint64)
@@ -95,7 +95,7 @@ def pairs_by_order(
     lanes, own_wins, own_weight = np.empty(WIDE), np.empty(inside + 1), np.empty(inside + 1)
     for h in range(first, last):
         for b in range(len(sizes)):
-            n, begin, kinds = sizes[b], begins[b], kinds_of[b]
+            n, begin, distinct = sizes[b], begins[b], distinct_of[b]
             if n < 2:
                 continue
             size = n * (n - 1) // 2
@@ -109,7 +109,7 @@ def pairs_by_order(
                 return False
             if matrices.size > 0:
                 _add_matrix(values[0], positions[b], begin, n, scattered[b], matrices[h])
-            null_order(numbers[b], layer, h, firsts[b], by_count[b], class_ends[b], kinds, keys, null[b, h])
+            null_order(numbers[b], layer, h, firsts[b], by_count[b], class_ends[b], distinct, keys, null[b, h])
             masked = maps > 0 and _regions(high[b, h], bands[b], begin, n, region)
             for c in range(inside):
                 contrast_weight[h, c] += weight_of[b, c]
@@ -145,11 +145,11 @@ def pairs_by_order(
                         top_pairs[v, h, k] += pairs_of[k]
                     matched_counts(pairs_of, matched[b], top_matched[v, h])
                     degrees_of_top(bins, n, degrees)
-                    times[:kinds] = 0
+                    times[:distinct] = 0
                     for i in range(n):
-                        times[kind[b, i]] += degrees[i]
-                    top[v, b, h] = largest(times, kinds)
-                    top_null[v, b, h] = largest_of_null(times, by_count[b], null[b, h], kinds)
+                        times[id_number[b, i]] += degrees[i]
+                    top[v, b, h] = largest(times, distinct)
+                    top_null[v, b, h] = largest_of_null(times, by_count[b], null[b, h], distinct)
                     with_norms[v, h] += correlation_of_few(lengths[b, h, begin:], degrees, n)
                 for m in range(maps):
                     alike = correlation(values, moments, v, readings + m, size, lanes)

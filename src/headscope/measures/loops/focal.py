@@ -22,7 +22,7 @@ def _mix(x: np.uint64) -> np.uint64:
 
 @inner
 def null_order(
-    window: np.uint64, layer: int, head: int, firsts: Any, by_count: Any, class_ends: Any, kinds: int, keys: Any,
+    window: np.uint64, layer: int, head: int, firsts: Any, by_count: Any, class_ends: Any, distinct: int, keys: Any,
     null: Any,
 ) -> None:  # fmt: skip
     """`by_count` with the ids of each class sorted by their keys: null[r] takes the sum of by_count[r].
@@ -32,7 +32,7 @@ def null_order(
     """
     seed = _mix(window ^ ((np.uint64(layer) << np.uint64(32)) + np.uint64(head)))
     start = 0
-    while start < kinds:
+    while start < distinct:
         end = class_ends[start]
         for r in range(start, end):
             token = by_count[r]
@@ -46,20 +46,20 @@ def null_order(
 
 
 @inner
-def largest(times: Any, kinds: int) -> int:
+def largest(times: Any, distinct: int) -> int:
     """The id with the largest sum; the earliest of equals."""
     best = 0
-    for t in range(kinds):
+    for t in range(distinct):
         if times[t] > times[best]:
             best = t
     return best
 
 
 @inner
-def largest_of_null(times: Any, by_count: Any, null: Any, kinds: int) -> Any:
+def largest_of_null(times: Any, by_count: Any, null: Any, distinct: int) -> Any:
     """The same where id null[r] has the sum of id by_count[r]."""
     best, most = null[0], times[by_count[0]]
-    for r in range(1, kinds):
+    for r in range(1, distinct):
         sum_, token = times[by_count[r]], null[r]
         if sum_ > most or (sum_ == most and token < best):
             best, most = token, sum_
@@ -102,8 +102,8 @@ def degrees_at_thresholds(bins: Any, n: int, by_bin: Any, own: Any, counts: Any)
 
 @inner
 def focal_at_thresholds(
-    kind: Any, kinds: int, n: int, counts: Any, by_count: Any, null: Any, both: Any, few: int, times: Any, focal: Any,
-    focal_null: Any, focal_share: Any, focal_few: Any, share_of: Any, number_of: Any,
+    id_number: Any, distinct: int, n: int, counts: Any, by_count: Any, null: Any, both: Any, few: int, times: Any,
+    focal: Any, focal_null: Any, focal_share: Any, focal_few: Any, share_of: Any, number_of: Any,
 ) -> None:  # fmt: skip
     """The focal token of one head in one window at each threshold, from the highest down.
 
@@ -111,28 +111,28 @@ def focal_at_thresholds(
     focal token's share and the number of high pairs.
     """
     for k in range(len(counts) - 1, -1, -1):
-        times[:kinds] = 0
+        times[:distinct] = 0
         count = 0
         for i in range(n):
-            times[kind[i]] += counts[k, i]
+            times[id_number[i]] += counts[k, i]
             count += counts[k, i]
-        for t in range(kinds):
+        for t in range(distinct):
             both[t, k + 2] += both[t, k + 3] if k + 3 < both.shape[1] else 0
         number_of[k] = count // 2  # every pair was counted for both of its tokens
         if count == 0:
             continue
-        best = largest(times, kinds)
+        best = largest(times, distinct)
         share_of[k] = (times[best] - both[best, k + 2]) / number_of[k]
         focal[k] = best
-        focal_null[k] = largest_of_null(times, by_count, null, kinds)
+        focal_null[k] = largest_of_null(times, by_count, null, distinct)
         focal_share[k] += share_of[k]
         focal_few[k] += number_of[k] < few
 
 
 @inner
-def pairs_with_itself(repeats: Any, bins: Any, kinds: int, both: Any) -> None:
+def pairs_with_itself(repeats: Any, bins: Any, distinct: int, both: Any) -> None:
     """Count the pairs of each id with itself by level."""
-    both[:kinds] = 0
+    both[:distinct] = 0
     for r in range(len(repeats)):
         p = repeats[r, 0]
         if p < 0:
@@ -141,15 +141,15 @@ def pairs_with_itself(repeats: Any, bins: Any, kinds: int, both: Any) -> None:
 
 
 @inner
-def focal_pairs(kind: Any, positions: Any, n: int, best: int, bins: Any, lowest: int) -> tuple[int, float]:
+def focal_pairs(id_number: Any, positions: Any, n: int, best: int, bins: Any, lowest: int) -> tuple[int, float]:
     """How often the focal token occurs, and the mean distance of the high pairs that contain it."""
     occurs = distance = pairs = 0
     for i in range(n):
-        if kind[i] != best:
+        if id_number[i] != best:
             continue
         occurs += 1
         for j in range(n):
-            if j == i or (j < i and kind[j] == best):  # the second was met from its other side
+            if j == i or (j < i and id_number[j] == best):  # the second was met from its other side
                 continue
             low, high = min(i, j), max(i, j)
             if bins[low * (2 * n - low - 1) // 2 + high - low - 1] >= lowest:

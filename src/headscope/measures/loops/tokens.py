@@ -15,7 +15,7 @@ class Tokens(NamedTuple):
     category: Any
     sentence: Any
     same: Any
-    kind: Any  # token ids by number
+    id_number: Any  # token ids by number
 
 
 class PairTables(NamedTuple):
@@ -37,7 +37,7 @@ def relate(
     `band_of` is the band of each distance, `codes` are the numbers of the relations, `stop` and `punctuation` those of
     two categories, `bins` the number of order bins.
     """
-    position, word, category, sentence, same, kind = tokens
+    position, word, category, sentence, same, id_number = tokens
     cells, classes, bands, distance, repeats_out = out
     relations, size = len(codes), len(word)
     repeats = p = 0
@@ -65,8 +65,8 @@ def relate(
             classes[p] = (band * relations + relation) * bins
             bands[p] = band
             distance[p] = apart
-            if kind[i] == kind[j]:
-                repeats_out[repeats, 0], repeats_out[repeats, 1] = p, kind[i]
+            if id_number[i] == id_number[j]:
+                repeats_out[repeats, 0], repeats_out[repeats, 1] = p, id_number[i]
                 repeats += 1
             p += 1
     return repeats

@@ -72,12 +72,12 @@ export function refill(element, ...children) {
  * @param {() => void} work
  */
 export function onceAFrame(work) {
-  let asked = false;
+  let scheduled = false;
   return () => {
-    if (asked) return;
-    asked = true;
+    if (scheduled) return;
+    scheduled = true;
     requestAnimationFrame(() => {
-      asked = false;
+      scheduled = false;
       work();
     });
   };

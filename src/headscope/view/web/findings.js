@@ -22,7 +22,7 @@ const KINDS = /** @type {Record<string, string>} */ ({
   rotated: "rotated run",
 });
 const WORKING = "Working out intervals and controls; the heads below are ready meanwhile …";
-const NO_VERDICTS = "Verdicts are given at the paper's thresholds alone; here each number is held against its bound.";
+const NO_VERDICTS = "Verdicts are given at the paper's thresholds alone; here each number is compared with its bound.";
 const OVER_TAU = "Matched counts are pooled over windows, for τ is not the run's own.";
 const OVER_THETA = "Over θ claims 1a, 1b and 6 are read off the tokens with high attention.";
 
@@ -85,9 +85,9 @@ export function findingsView({ run, store }) {
    */
   function placeOf(claim, state) {
     const own = claim.over === "theta" ? run.theta : run.tau;
-    const asked = claim.over === "theta" ? state.runTheta : claim.over === "tau" ? state.runTau / 20 : 0;
-    if (!asked || Math.abs(asked - own) < 1e-9) return -1;
-    return run.thresholds.findIndex((/** @type {number} */ each) => Math.abs(each - asked) < 1e-9);
+    const threshold = claim.over === "theta" ? state.runTheta : claim.over === "tau" ? state.runTau / 20 : 0;
+    if (!threshold || Math.abs(threshold - own) < 1e-9) return -1;
+    return run.thresholds.findIndex((/** @type {number} */ each) => Math.abs(each - threshold) < 1e-9);
   }
 
   /**

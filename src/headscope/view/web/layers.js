@@ -135,13 +135,13 @@ export function layersView({ run, store, numbers, fail }) {
    * The lines of a chart, each as soon as its numbers are here.
    * @param {Card} own
    * @param {State} state
-   * @param {number} asked
+   * @param {number} request
    */
-  async function fill(own, state, asked) {
+  async function fill(own, state, request) {
     const { quantity } = own;
     const chosen = wayOf(quantity, state.runWay);
     const all = await Promise.all(quantity.ways.map((way) => numbers.get(quantity, way, state.runTau)));
-    if (asked !== turn) return;
+    if (request !== turn) return;
     const row = /** @type {const} */ ({ median: "value", share: "share", pooled: "pooled" })[state.runSum];
     const drawn = quantity.ways.map((way, k) => {
       const each = ofLayers(all[k]);
@@ -231,15 +231,15 @@ export function layersView({ run, store, numbers, fail }) {
   /**
    * @param {Card} own
    * @param {State} state
-   * @param {number} asked
+   * @param {number} request
    */
-  async function fillFocal(own, state, asked) {
+  async function fillFocal(own, state, request) {
     const parts = FOCAL.flatMap((name) => {
       const quantity = /** @type {Quantity | undefined} */ (byName.get(name));
       return quantity ? [quantity] : [];
     });
     const all = await Promise.all(parts.map((each) => numbers.get(each, wayOf(each, state.runWay), state.runTau)));
-    if (asked !== turn) return;
+    if (request !== turn) return;
     const chosen = wayOf(own.quantity, state.runWay);
     const drawn = parts.map(({ name }, k) => {
       const { value, low, high } = ofLayers(all[k]);
@@ -254,7 +254,7 @@ export function layersView({ run, store, numbers, fail }) {
   }
 
   async function show() {
-    const asked = ++turn;
+    const request = ++turn;
     const state = store.get();
     follow();
     const wanted = cards.filter((/** @type {Card} */ { section, quantity }) => {
@@ -264,13 +264,13 @@ export function layersView({ run, store, numbers, fail }) {
     for (const each of root.querySelectorAll(".group")) {
       /** @type {HTMLElement} */ (each).hidden = !each.querySelector(".card:not([hidden])");
     }
-    const parts = wanted.map((/** @type {Card} */ each) => fill(each, state, asked));
-    if (focal) parts.push(fillFocal(focal, state, asked));
+    const parts = wanted.map((/** @type {Card} */ each) => fill(each, state, request));
+    if (focal) parts.push(fillFocal(focal, state, request));
     try {
       await Promise.all(parts);
-      if (asked === turn) root.dataset.ready = `${state.runWay}/${state.runTau}/${state.runSum}`;
+      if (request === turn) root.dataset.ready = `${state.runWay}/${state.runTau}/${state.runSum}`;
     } catch (error) {
-      if (asked === turn) fail(error);
+      if (request === turn) fail(error);
     }
   }
 

@@ -151,7 +151,7 @@ export async function mount(place, source, { state: given, keep, whole }) {
     for (const each of tabs?.querySelectorAll("[role=tab]") ?? []) {
       each.setAttribute("aria-selected", String(each.getAttribute("data-page") === name));
     }
-    if (!page.begun()) return page.begin();
+    if (!page.started()) return page.begin();
     return Promise.resolve();
   }
 

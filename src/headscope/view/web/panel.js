@@ -26,7 +26,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
   let now = null;
   /** @type {Hover} */
   let hover = { i: -1, j: -1 };
-  let asked = 0;
+  let requests = 0;
   const keep = (/** @type {number} */ token) => store.set({ token: store.get().token === token ? -1 : token });
 
   const matrix = matrixView({
@@ -130,7 +130,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
    * @param {string} name of the reading
    */
   async function show(text, layer, number, name) {
-    const turn = ++asked;
+    const turn = ++requests;
     root.classList.add("loading");
     try {
       const [tensors, relations, map] = await Promise.all([
@@ -138,7 +138,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
         source.get(`texts/${text.id}/pairs`),
         store.get().show === "attention" ? source.get(mapOf(text, layer, number)) : null,
       ]);
-      if (turn !== asked) return;
+      if (turn !== requests) return;
       let { pairs, tokens } = now?.text.id === text.id ? now : { pairs: null, tokens: null };
       if (!pairs || !tokens) {
         pairs = new Pairs(text, relations);
@@ -156,7 +156,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
       redraw();
       if (text.maps_kept) void needMap(); // small, and then every cell can tell its attention
     } finally {
-      if (turn === asked) root.classList.remove("loading");
+      if (turn === requests) root.classList.remove("loading");
     }
   }
 

@@ -26,18 +26,18 @@ export function runHead({ source, run, numbers, fail, onopen }) {
   const root = html("section", { class: "head-detail", "aria-label": "One head" });
   const readings = run.readings.map((/** @type {any} */ each) => each.name);
   const scores = run.quantities.filter((/** @type {Quantity} */ each) => each.heads);
-  let asked = 0;
+  let requests = 0;
 
   /** @param {State} state */
   async function show(state) {
-    const turn = ++asked;
+    const turn = ++requests;
     const [layer, head] = [state.runLayer, state.runHead];
     delete root.dataset.head;
     if (!run.layers.includes(layer) || head < 0 || head >= run.heads) {
       return refill(root, html("p", { class: "empty" }, NOTHING));
     }
     const curves = await source.get(`run/heads/${layer}/${head}`);
-    if (turn !== asked) return;
+    if (turn !== requests) return;
     const examples = html("div", { class: "examples" });
     const table = html("table", { class: "scores" });
     refill(
@@ -52,7 +52,7 @@ export function runHead({ source, run, numbers, fail, onopen }) {
     root.dataset.head = `${layer}.${head}`;
     if (!run.rows) return refill(examples, html("p", { class: "note" }, NO_ROWS));
     const articles = await texts(state, layer, head);
-    if (turn === asked) refill(examples, ...articles);
+    if (turn === requests) refill(examples, ...articles);
   }
 
   /**
@@ -133,7 +133,7 @@ export function runHead({ source, run, numbers, fail, onopen }) {
         const cell = html("td", {});
         if (score.ways.includes(own)) {
           numbers.get(score, own, state.runTau).then((tensors) => {
-            if (turn === asked) write(cell, tensors, layer, head);
+            if (turn === requests) write(cell, tensors, layer, head);
           }, fail);
         }
         return cell;

@@ -242,7 +242,7 @@ export function runPage({ source, store, theme, tell, fail }) {
     root,
     key,
     begin,
-    begun: () => run !== null,
+    started: () => run !== null,
     repaint: () => views?.atlas.show(),
     close: () => {
       closed = true;

@@ -344,7 +344,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       await readText();
       if (store.get().pin) await readPin();
     },
-    begun: () => text !== null,
+    started: () => text !== null,
     repaint: () => {
       atlas.repaint();
       panel.redraw();
