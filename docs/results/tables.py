@@ -119,8 +119,25 @@ def specialists(result: headscope.Result) -> str:
 
 def stability(result: headscope.Result) -> str:
     data = result.stability()
-    frame = data if hasattr(data, "columns") else data.to_dataframe().reset_index()
-    return table([str(c) for c in frame.columns], [[str(v) for v in row] for row in frame.itertuples(index=False)])
+    sizes = sorted(data.texts.unique())
+    rows = []
+    for score, own in data.groupby("score", sort=False):
+        by_size = own.set_index("texts")
+        rows.append([str(score), *(f"{by_size.agreement[n]:.2f} [{by_size.low[n]:.2f}, {by_size.high[n]:.2f}]"
+                                   for n in sizes)])  # fmt: skip
+    return table(["score", *(f"{n:,.0f} texts" for n in sizes)], rows)
+
+
+def groups(result: headscope.Result) -> str:
+    """How well the heads' scores agree between groups of texts."""
+    data = result.group_agreement()
+    pairs = list(dict.fromkeys(zip(data.group, data.other, strict=True)))
+    rows = []
+    for score, own in data.groupby("score", sort=False):
+        found = {(row.group, row.other): row for row in own.itertuples()}
+        rows.append([str(score), *(f"{found[p].agreement:.2f} [{found[p].low:.2f}, {found[p].high:.2f}]"
+                                   for p in pairs)])  # fmt: skip
+    return table(["score", *(f"{a}, {b}" for a, b in pairs)], rows)
 
 
 def main() -> None:
@@ -135,7 +152,10 @@ def main() -> None:
         ("S against attention", against_attention(result, controls)),
         ("At other thresholds", thresholds(result)),
         ("Specialists", specialists(result)),
+        ("Stability", stability(result)),
     ]
+    if len(result.groups) > 1:
+        parts.append(("Agreement of groups", groups(result)))
     for title, text in parts:
         print(f"## {title}\n\n{text}\n")
 
