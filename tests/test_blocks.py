@@ -202,6 +202,7 @@ def test_halves_add_up_to_the_whole(shards: MadeUp, result: headscope.Result, tm
     assert added.texts["texts"] == 16
 
 
+@pytest.mark.long
 def test_adding_past_256_blocks_adds_neighbours_again(tmp_path: Path) -> None:
     parts = [MadeUp(TINY, ["a"] * 120 + ["b"] * 30, seed=seed, texts=1) for seed in range(2)]
     one, other = (result_of(tmp_path / f"{seed}.nc", part) for seed, part in enumerate(parts))

@@ -240,6 +240,7 @@ def test_hostile_tokens_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[
     assert "\x1b" not in out
 
 
+@pytest.mark.long
 def test_a_reader_that_stops_early_is_no_error() -> None:
     command = f"{sys.executable} -m headscope inspect '{TEXT}' | head -n 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)

@@ -19,6 +19,7 @@ from headscope.errors import HeadscopeError
 from headscope.findings.controls import check_controls
 from headscope.models.permuting import permute_weights
 from headscope.windows import rotated_sentences, window
+from long import first_of
 from naive_corpus import Window as NaiveWindow
 from runs import PASSAGES, TEXTS, Tiny, run, same_bytes, stop_after
 
@@ -55,7 +56,7 @@ def test_a_wrong_control_on_the_command_line(tmp_path: Path, capsys: pytest.Capt
 # ---------------------------------------------------------------------- weights
 
 
-@pytest.mark.parametrize("kind", ["roberta", "gpt2", "t5"])
+@pytest.mark.parametrize("kind", first_of(["t5", "gpt2", "roberta"]))
 def test_permuted_weights_are_those_of_the_method(kind: str, tmp_path: Path) -> None:
     folder = make_folder(kind, tmp_path / kind)
     trained, permuted = headscope.load(folder), headscope.load(folder, control="permuted:7")
@@ -169,7 +170,7 @@ def test_a_window_without_tokens_that_count_is_left_alone(embedded: headscope.Mo
     assert rotated_sentences(read, special=False).sentence.tolist() == read.sentence.tolist()
 
 
-@pytest.mark.parametrize("kind", ["roberta", "llama-no-start", "t5"])
+@pytest.mark.parametrize("kind", first_of(["llama-no-start", "roberta", "t5"]))
 def test_a_rotated_run_counts_the_pairs_of_rotated_sentences(kind: str, tiny: Tiny) -> None:
     model = tiny(kind)
     texts = [passage["text"][:400] for passage in PASSAGES[:6]]

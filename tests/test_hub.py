@@ -50,6 +50,7 @@ def test_a_hub_id_is_fetched_cached_and_checked(model: Path, tmp_path: Path) -> 
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.long
 def test_a_hub_that_does_not_know_the_model(model: Path, tmp_path: Path) -> None:
     with local_hub({"someone/bert12": model}) as (address, _):
         done = headscope(address, tmp_path / "home", "check", "someone/else")
@@ -58,6 +59,7 @@ def test_a_hub_that_does_not_know_the_model(model: Path, tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_hub_that_cannot_be_reached(tmp_path: Path) -> None:
     done = headscope("http://127.0.0.1:9", tmp_path / "home", "check", "someone/bert12")
     assert done.returncode == 2

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
+@pytest.mark.long
 def test_peak_memory_of_inspect_at_512_tokens() -> None:
     """In a process of its own, so that nothing else is counted."""
     code = f"import sys, json; sys.path.insert(0, {str(BENCHMARKS)!r}); import inspect_memory as m; " + (

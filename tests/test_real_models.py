@@ -60,6 +60,7 @@ def test_minilm_loads_and_agrees_with_its_own_attention_maps(minilm: headscope.M
     np.testing.assert_array_equal(seen.attention.values, np.stack([m[0].numpy() for m in maps]))
 
 
+@pytest.mark.long
 def test_smollm_is_a_llama_with_grouped_queries_from_gguf(smollm: headscope.Model) -> None:
     stack = smollm.stack()
     assert (stack.name, stack.layers, stack.heads, stack.width, stack.causal) == ("decoder", 30, 9, 64, True)

@@ -213,6 +213,7 @@ def svg_of(figure: Any) -> bytes:
     return held.getvalue()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "stack"), [pytest.param("gpt2", "decoder", marks=pytest.mark.long), ("t5", "cross")])
 def test_figures_of_models_of_every_kind(tiny: Any, tmp_path: Path, kind: str, stack: str) -> None:
     texts = [p["text"] for p in headscope.passages()[:10]]
@@ -226,6 +227,7 @@ def test_figures_of_models_of_every_kind(tiny: Any, tmp_path: Path, kind: str, s
     assert write_report(result, tmp_path / f"{stack}.html", figures=[]).stat().st_size < LIMIT
 
 
+@pytest.mark.long
 def test_a_report_of_one_text(tiny: Any, tmp_path: Path) -> None:
     one = headscope.analyze(tiny("gpt2"), ["One text only."], progress=False)
     html = write_report(one, tmp_path / "one.html").read_text(encoding="utf-8")
@@ -233,6 +235,7 @@ def test_a_report_of_one_text(tiny: Any, tmp_path: Path) -> None:
     assert "Not drawn" in html
 
 
+@pytest.mark.long
 def test_the_same_result_makes_the_same_report(result: headscope.Result, tmp_path: Path) -> None:
     found = result.findings(draws=50)
     one, two = (write_report(result, tmp_path / f"{k}.html", findings=found, figures=[]).read_bytes() for k in "ab")
@@ -241,6 +244,7 @@ def test_the_same_result_makes_the_same_report(result: headscope.Result, tmp_pat
     assert a == b
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "twice"])
 def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool) -> None:
     folder = make_folder("roberta", tmp_path / "model")

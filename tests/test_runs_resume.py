@@ -13,6 +13,7 @@ import pytest
 import headscope
 from headscope.errors import HeadscopeError
 from headscope.result.schema import VERSION
+from long import first_of
 from runs import TEXTS, Counting, Tiny, run, same_bytes, stop_after
 
 HERE = Path(__file__).parent
@@ -69,8 +70,9 @@ def killed_and_resumed(folder: Path, tmp_path: Path, kills: int, seed: int) -> N
         pd.testing.assert_frame_equal(*(pd.read_parquet(tmp_path / run_ / name) for run_ in ("whole", "killed")))
 
 
-def test_killed_ten_times_and_resumed(folder: Path, tmp_path: Path) -> None:
-    killed_and_resumed(folder, tmp_path, 10, seed=1)
+@pytest.mark.parametrize("kills", first_of([3, 10]))
+def test_killed_some_times_and_resumed(folder: Path, tmp_path: Path, kills: int) -> None:
+    killed_and_resumed(folder, tmp_path, kills, seed=1)
 
 
 @pytest.mark.long

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 import headscope
 from headscope.runs import worker
+from long import first_of
 from runs import PASSAGES, TEXTS, Counting, Tiny, pairs_moved, run, same_bytes, stop_after
 
 
-def test_two_runs_are_the_same_to_the_last_bit(tiny: Tiny, tmp_path: Path) -> None:
-    model = tiny("t5")
+@pytest.mark.parametrize("kind", first_of(["gpt2", "t5"]))
+def test_two_runs_are_the_same_to_the_last_bit(kind: str, tiny: Tiny, tmp_path: Path) -> None:
+    model = tiny(kind)
     first = run(model, TEXTS, out=tmp_path / "a", shard_size=5, per_text=True)
     same_bytes(first, run(model, TEXTS, out=tmp_path / "b", shard_size=5, per_text=True))
     same_bytes(first, run(model, iter(TEXTS), shard_size=5, per_text=True))  # a stream
@@ -46,7 +48,7 @@ def test_batch_sizes_move_next_to_no_pair(embedded: headscope.Model) -> None:
         np.testing.assert_allclose(base.dataset.similarity_sum, other.dataset.similarity_sum, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["embedded", "t5"])
+@pytest.mark.parametrize("kind", first_of(["embedded", "t5"]))
 def test_the_number_of_threads_changes_no_byte(
     kind: str, embedded: headscope.Model, tiny: Tiny, tmp_path: Path
 ) -> None:
@@ -96,7 +98,7 @@ def test_batches_are_finished_after_their_layers_and_in_their_order(
         assert [what for what, own in told if own == first] == ["layer"] * 3 + ["finish"]
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_corpus_cut_anywhere_adds_up(data: st.DataObject, tiny: Tiny) -> None:
     cut_and_added(data, tiny)

@@ -167,6 +167,7 @@ def test_a_stream_that_breaks_in_the_middle_keeps_what_is_finished(
 # ---------------------------------------------------------------------- memory
 
 
+@pytest.mark.long
 def test_running_out_of_memory_halves_the_batch(folder: Path, tmp_path: Path) -> None:
     """Really out of memory: the process may take only so much, and the first batches are far too large."""
     texts = tmp_path / "long.jsonl"
@@ -212,6 +213,7 @@ print(peak_memory())
 """
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_number_of_texts(folder: Path) -> None:
     assert_memory_stays(folder, 1500)
 

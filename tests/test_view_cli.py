@@ -42,6 +42,7 @@ def test_a_text_as_one_file(tmp_path: Path, capsys: Any, embedded: headscope.Mod
         tab.close()
 
 
+@pytest.mark.long
 def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.html"
     assert main(["view", str(run), "--html", str(out), "--layer", "11", "--head", "3"]) == 0

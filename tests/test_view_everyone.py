@@ -20,6 +20,7 @@ import headscope.view
 from headscope.inspection import Inspection
 from headscope.view.desk import Desk
 from headscope.view.page import module
+from long import first_of
 from viewing import HEAD, HOSTILE, LAYER, Tab, classed, highs, saved, served
 
 AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
@@ -85,7 +86,7 @@ def test_everything_can_be_reached_and_done_with_keys(tab: Tab, address: str, se
     assert page.locator("dialog[open]").count() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", first_of(["light", "dark"]))
 def test_no_rule_of_accessibility_is_broken(browser: Any, address: str, theme: str) -> None:
     tab = Tab(browser, color_scheme=theme, bypass_csp=True)
     page = tab.open(address)
@@ -146,6 +147,7 @@ def test_the_address_brings_the_view_back(tab: Tab, browser: Any, address: str, 
     other.close()
 
 
+@pytest.mark.long
 def test_every_head_can_be_sent_on_and_options_go_along(tab: Tab, browser: Any, address: str) -> None:
     page = tab.open(address)
     page.click("[data-layer='8'][data-head='0']")
@@ -166,6 +168,7 @@ def test_every_head_can_be_sent_on_and_options_go_along(tab: Tab, browser: Any, 
     other.close()
 
 
+@pytest.mark.long
 def test_back_and_forward_go_from_text_to_text(tab: Tab, address: str) -> None:
     page = tab.open(address)
     first = page.inner_text(".tokens")
@@ -247,6 +250,7 @@ def test_hostile_strings_stay_text(tab: Tab, address: str, embedded: headscope.M
     assert page.evaluate(inside) == 0
 
 
+@pytest.mark.long
 def test_right_to_left_and_white_space_are_seen(browser: Any, tiny: Any, embedded: headscope.Model) -> None:
     gpt = tiny("gpt2")
     desk = Desk(lambda: gpt)

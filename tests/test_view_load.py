@@ -176,6 +176,7 @@ def under_load(model: headscope.Model, *, seconds: float) -> Load:
     return found
 
 
+@pytest.mark.long
 def test_fifty_clients_at_once_get_right_answers_or_are_told_to_come_back(embedded: headscope.Model) -> None:
     found = under_load(embedded, seconds=10)
     assert found.full is not None  # until then memory grows with every text

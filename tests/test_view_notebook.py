@@ -168,6 +168,7 @@ def high(panel: Locator, number: int) -> None:
     assert panel.locator(".high-count").inner_text().startswith(f"{number:,} of ")
 
 
+@pytest.mark.long
 def test_a_cell_shows_the_head_that_was_asked_for_and_every_token(
     notebook: Notebook, seen: headscope.Inspection
 ) -> None:
@@ -182,6 +183,7 @@ def test_a_cell_shows_the_head_that_was_asked_for_and_every_token(
     assert notebook.view(INSPECT).locator(".telling").inner_text().endswith(seen.shown)
 
 
+@pytest.mark.long
 def test_similar_pairs_are_those_of_python_wherever_the_slider_stands(
     notebook: Notebook, seen: headscope.Inspection
 ) -> None:
@@ -199,6 +201,7 @@ def test_similar_pairs_are_those_of_python_wherever_the_slider_stands(
         high(panel, counts[step - 1])
 
 
+@pytest.mark.long
 def test_a_tile_of_the_atlas_shows_its_head(notebook: Notebook, seen: headscope.Inspection) -> None:
     view = notebook.view(INSPECT)
     assert view.locator(".tile:not(.waiting)").count() == 144
@@ -211,6 +214,7 @@ def test_a_tile_of_the_atlas_shows_its_head(notebook: Notebook, seen: headscope.
         )
 
 
+@pytest.mark.long
 def test_a_result_shows_the_findings_of_python(notebook: Notebook, embedded: headscope.Model) -> None:
     texts = [each["text"] for each in headscope.passages()[:FEW]]
     findings = headscope.analyze(embedded, texts, window=48, shard_size=2, progress=False).findings()
@@ -223,6 +227,7 @@ def test_a_result_shows_the_findings_of_python(notebook: Notebook, embedded: hea
     assert notebook.view(ANALYZE).locator(".tile:not(.waiting)").count() == 144
 
 
+@pytest.mark.long
 def test_two_views_of_one_widget_do_not_get_each_others_answers(notebook: Notebook, seen: headscope.Inspection) -> None:
     for source in (INSPECT, AGAIN):  # anew, so that neither has asked for a head yet
         notebook.run(source)
@@ -256,6 +261,7 @@ def left_at(notebook: Notebook, layer: int, head: int, step: int) -> None:
     pytest.fail(f"the kernel was not told: {output.inner_text()}")
 
 
+@pytest.mark.long
 def test_a_widget_shown_again_is_as_it_was_left(notebook: Notebook, seen: headscope.Inspection) -> None:
     left_at(notebook, 5, 8, 14)
     notebook.run(AGAIN)
@@ -265,6 +271,7 @@ def test_a_widget_shown_again_is_as_it_was_left(notebook: Notebook, seen: headsc
     assert notebook.view(AGAIN).locator("output").first.inner_text() == "0.70"
 
 
+@pytest.mark.long
 def test_a_page_loaded_again_shows_the_widget_as_it_was_left(notebook: Notebook, seen: headscope.Inspection) -> None:
     left_at(notebook, 9, 2, 6)
     notebook.cell(STATE).locator(".jp-InputPrompt").click()
@@ -277,6 +284,7 @@ def test_a_page_loaded_again_shows_the_widget_as_it_was_left(notebook: Notebook,
     high(panel, len(seen.high_pairs(9, 2, 0.3)))
 
 
+@pytest.mark.long
 def test_the_notebook_looks_as_it_did_without_the_widget(notebook: Notebook) -> None:
     notebook.cell(WORDS).scroll_into_view_if_needed()
     assert notebook.styles() == notebook.styles_before
@@ -284,6 +292,7 @@ def test_the_notebook_looks_as_it_did_without_the_widget(notebook: Notebook) -> 
     assert own != notebook.page.locator(".jp-MarkdownOutput p").evaluate("p => getComputedStyle(p).fontFamily")
 
 
+@pytest.mark.long
 def test_keys_work_in_the_widget_and_do_not_reach_the_notebook(notebook: Notebook) -> None:
     panel = notebook.choose(INSPECT, 7, 3)
     view, press = notebook.view(INSPECT), notebook.page.keyboard.press
@@ -313,6 +322,7 @@ def test_keys_work_in_the_widget_and_do_not_reach_the_notebook(notebook: Noteboo
     expect(notebook.cells).to_have_count(len(CELLS), timeout=SOON)
 
 
+@pytest.mark.long
 def test_errors_and_requests_would_have_been_seen(opened: Notebook) -> None:
     assert (opened.said, opened.outside) == ([], [])
     try:

@@ -17,6 +17,7 @@ import naive_order
 from headscope.choices import READINGS
 from headscope.inspection import Inspection
 from headscope.view.desk import Desk
+from long import first_of
 from viewing import HEAD, LAYER, Tab, classed, highs, order_of, saved, served
 
 SHOWN = ".panel:not(.pinned)"
@@ -46,7 +47,7 @@ def tops(seen: Inspection, layer: int, head: int) -> set[tuple[int, int]]:
     return {places[number] for number in naive_order.top_pairs(naive_order.order(values, cuts))}
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", first_of(READINGS[::-1]))
 def test_everything_follows_the_switch(tab: Tab, address: str, seen: Inspection, reading: str) -> None:
     own = seen.read_as(reading)
     page = tab.open(address)
@@ -79,6 +80,7 @@ def test_everything_follows_the_switch(tab: Tab, address: str, seen: Inspection,
     assert table.similarity.tolist() == own.high_pairs(LAYER, HEAD, 0.5).similarity.astype(float).tolist()
 
 
+@pytest.mark.long
 def test_the_atlas_is_of_the_reading(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
     thumb = f"[data-layer='{LAYER}'][data-head='{HEAD}'] canvas"
@@ -118,6 +120,7 @@ def test_two_readings_of_a_head_stand_side_by_side(tab: Tab, browser: Any, addre
     other.close()
 
 
+@pytest.mark.long
 def test_back_and_forward_go_from_reading_to_reading(tab: Tab, address: str) -> None:
     page = tab.open(address)
     tab.settled_address()
@@ -135,7 +138,7 @@ def test_back_and_forward_go_from_reading_to_reading(tab: Tab, address: str) -> 
     page.wait_for_selector(f"{SHOWN}[data-head='2.5'][data-reading='centred']")
 
 
-@pytest.mark.parametrize("reading", ["evil", "", "%3Cb%3E", "dot.cosine"])
+@pytest.mark.parametrize("reading", first_of(["evil", "", "%3Cb%3E", "dot.cosine"]))
 def test_an_address_with_another_reading_shows_the_main_one(tab: Tab, address: str, reading: str) -> None:
     page = tab.open(f"{address}#reading={reading}&pin=t{'0' * 20}.1.1.{reading}")
     assert page.get_attribute(SHOWN, "data-reading") == "dot"
@@ -143,7 +146,7 @@ def test_an_address_with_another_reading_shows_the_main_one(tab: Tab, address: s
     tab.troubles = [each for each in tab.troubles if "404" not in each]  # there is no such text to be pinned
 
 
-@pytest.mark.parametrize("reading", ["dot", "cosine"])
+@pytest.mark.parametrize("reading", first_of(["cosine", "dot"]))
 def test_top_pairs_are_as_many_in_every_reading(tab: Tab, address: str, seen: Inspection, reading: str) -> None:
     page = tab.open(address)
     if reading != "dot":
@@ -171,6 +174,7 @@ def test_top_pairs_are_as_many_in_every_reading(tab: Tab, address: str, seen: In
     assert high_count(page) == len(highs(seen.read_as(reading), LAYER, HEAD, 0.9))
 
 
+@pytest.mark.long
 def test_a_text_without_value_vectors_does_not_offer_them(browser: Any, tiny: Any) -> None:
     model = tiny("t5")
     desk = Desk(lambda: model, defaults={"stack": "cross", "readings": ["centred"]})
@@ -184,6 +188,7 @@ def test_a_text_without_value_vectors_does_not_offer_them(browser: Any, tiny: An
         tab.close()
 
 
+@pytest.mark.long
 def test_the_saved_file_is_in_the_reading_that_is_shown(
     tab: Tab, address: str, seen: Inspection, tmp_path: Path
 ) -> None:

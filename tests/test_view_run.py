@@ -16,6 +16,7 @@ from headscope.measures.quantities import named
 from headscope.view.desk import Desk
 from headscope.view.later import Later
 from headscope.view.run_data import RunData
+from long import first_of
 from viewing import Tab, order_of, served
 
 READY = ".run-page[data-ready]"
@@ -68,6 +69,7 @@ def test_findings_with_a_mark_for_every_control(tab: Tab, address: str, hostile_
     assert page.inner_text("tr[data-claim='4'] td[data-label='heads beyond']") == share
 
 
+@pytest.mark.long
 def test_at_another_threshold_there_are_numbers_and_no_verdicts(
     tab: Tab, address: str, hostile_run: headscope.Result
 ) -> None:
@@ -93,6 +95,7 @@ def test_at_another_threshold_there_are_numbers_and_no_verdicts(
     assert told(page) == before
 
 
+@pytest.mark.long
 def test_heads_are_there_before_the_findings(browser: Any, hostile_run: headscope.Result) -> None:
     data, go = RunData(hostile_run), threading.Event()
     found = data._all_findings
@@ -112,7 +115,7 @@ def test_heads_are_there_before_the_findings(browser: Any, hostile_run: headscop
         tab.close()
 
 
-@pytest.mark.parametrize("way", ["tau", "dot", "cosine"])
+@pytest.mark.parametrize("way", first_of(["cosine", "tau", "dot"]))
 def test_the_atlas_in_every_way(tab: Tab, address: str, hostile_run: headscope.Result, way: str) -> None:
     page = tab.open(f"{address}#page=run&rscore=repetition_preference&rtau=0.5", READY)
     page.click(f"label:has(input[value={way}])")
@@ -136,6 +139,7 @@ def test_the_atlas_in_every_way(tab: Tab, address: str, hostile_run: headscope.R
     assert re.match(r"distance 5 to 6: ", bars[4])
 
 
+@pytest.mark.long
 def test_scores_of_a_head_stand_side_by_side(tab: Tab, address: str, hostile_run: headscope.Result) -> None:
     page = tab.open(f"{address}#page=run&rlayer=7&rhead=3", READY)
     page.wait_for_selector(".head-detail[data-head='7.3']")
@@ -214,6 +218,7 @@ def test_the_address_of_a_run_brings_it_back(tab: Tab, browser: Any, address: st
     other.close()
 
 
+@pytest.mark.long
 def test_an_address_of_a_run_that_makes_no_sense_is_not_followed(tab: Tab, address: str) -> None:
     nonsense = "rscore=%3Cb%3E&rway=evil&rsum=x&rtau=7&rtheta=-3&rlayer=99&rhead=-5&ropen=%3Cimg%3E,4"
     page = tab.open(f"{address}#page=run&{nonsense}", f"{FINDINGS}[data-ready]")
@@ -223,6 +228,7 @@ def test_an_address_of_a_run_that_makes_no_sense_is_not_followed(tab: Tab, addre
     assert page.locator("main input[type=range]").nth(0).input_value() == "18"
 
 
+@pytest.mark.long
 def test_the_keys_of_a_run(tab: Tab, address: str) -> None:
     page = tab.open(f"{address}#page=run&rlayer=5&rhead=5", READY)
     page.wait_for_selector(".head-detail[data-head='5.5']")

@@ -19,6 +19,7 @@ import naive_order
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
 from headscope.view.desk import Desk
+from long import first_of
 from viewing import HEAD, LAYER, Tab, cell_point, classed, highs, order_of, served
 
 
@@ -87,7 +88,7 @@ def test_the_matrix_is_painted_where_the_pairs_are(tab: Tab, address: str, seen:
     assert all(shade(i, j) == shade(j, i) for i, j in high)
 
 
-@pytest.mark.parametrize("tau", [0.15, 0.5, 0.85])
+@pytest.mark.parametrize("tau", first_of([0.5, 0.15, 0.85]))
 def test_the_slider_counts_as_the_method_does(tab: Tab, address: str, seen: Inspection, tau: float) -> None:
     page = tab.open(address)
     tab.set_slider(0, round(20 * tau))
@@ -118,7 +119,7 @@ def test_the_slider_counts_as_the_method_does(tab: Tab, address: str, seen: Insp
         assert classed(page, "focal") == marked
 
 
-@pytest.mark.parametrize("theta", [0.1, 0.3, 0.62])
+@pytest.mark.parametrize("theta", first_of([0.3, 0.1, 0.62]))
 def test_the_mask_follows_theta(tab: Tab, address: str, seen: Inspection, theta: float) -> None:
     page = tab.open(address)
     page.check("[data-key=mask]")
@@ -137,6 +138,7 @@ def test_the_mask_follows_theta(tab: Tab, address: str, seen: Inspection, theta:
     assert auc == pytest.approx(wins / weight if weight else math.nan, nan_ok=True)
 
 
+@pytest.mark.long
 def test_the_switch_shows_attention_received_and_norms(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
     pictures = set()
@@ -164,6 +166,7 @@ def test_the_switch_shows_attention_received_and_norms(tab: Tab, address: str, s
     assert f"received {float(seen.received(LAYER, HEAD)[4]):.3f}" in page.inner_text(".readout")
 
 
+@pytest.mark.long
 def test_the_atlas_sorts_by_any_score(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
     assert order_of(page) == [(layer, head) for layer in range(12) for head in range(12)]
@@ -187,6 +190,7 @@ def test_the_atlas_sorts_by_any_score(tab: Tab, address: str, seen: Inspection) 
     page.wait_for_selector(f".panel[data-head='{layer}.{head}']")
 
 
+@pytest.mark.long
 def test_thumbnails_are_the_matrices_in_small(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
     side, data = page.evaluate(
@@ -244,6 +248,7 @@ def test_what_is_no_text_is_answered_with_a_sentence(tab: Tab, address: str) -> 
     tab.troubles = [each for each in tab.troubles if "422" not in each]  # the browser notes every refused request
 
 
+@pytest.mark.long
 def test_a_second_head_and_a_second_text_stand_side_by_side(
     tab: Tab, address: str, seen: Inspection, embedded: headscope.Model
 ) -> None:
@@ -268,6 +273,7 @@ def test_a_second_head_and_a_second_text_stand_side_by_side(
     assert page.locator(".panel.pinned").count() == 0
 
 
+@pytest.mark.long
 def test_zoom_and_pan(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
     whole = painted(page)
@@ -304,6 +310,7 @@ def test_zoom_and_pan(tab: Tab, address: str, seen: Inspection) -> None:
     assert "&n=" in tab.settled_address()
 
 
+@pytest.mark.long
 def test_long_windows_are_sent_head_by_head(browser: Any, tiny: Any) -> None:
     gpt = tiny("long")
     text = " ".join(p["text"] for p in headscope.passages()[:6])
