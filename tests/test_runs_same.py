@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headscope
-from headscope.runs import worker
+from headscope.measures.compiled_accumulator import CompiledAccumulator
+from headscope.runs import paths
 from long import first_of
 from runs import PASSAGES, TEXTS, Counting, Tiny, pairs_moved, run, same_bytes, stop_after
 
@@ -86,11 +87,11 @@ def test_batches_are_finished_after_their_layers_and_in_their_order(
             self.inner.finish()
             told.append(("finish", self.first))
 
-    class Recording(worker.CompiledAccumulator):
+    class Recording(CompiledAccumulator):
         def begin(self, batch: Any, first: int = 0) -> Any:
             return Sink(super().begin(batch, first), first)
 
-    monkeypatch.setattr(worker, "CompiledAccumulator", Recording)
+    monkeypatch.setitem(paths.PATHS, paths.COMPILED, Recording)
     run(tiny("gpt2"), TEXTS[:12], shard_size=12, batch_size=2, threads=3)
     firsts = list(range(0, 12, 2))
     assert [first for what, first in told if what == "finish"] == firsts

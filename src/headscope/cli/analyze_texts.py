@@ -49,7 +49,7 @@ def run_analyze(args: Namespace) -> None:
             revision=args.revision,
             control=args.control,
         )
-    asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text)
+    asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text, args.path)
     if args.dry_run:
         _dry_run(model, corpus, relations, layers, choices, asked, args)
         return

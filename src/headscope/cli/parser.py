@@ -154,6 +154,11 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _working(work: argparse._ArgumentGroup) -> None:
     work.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
+    work.add_argument(
+        "--path",
+        choices=["compiled", "torch", "cuda"],
+        help="who counts: loops on the CPU, plain torch, a graphics card's kernels (default: the fastest there is)",
+    )
     work.add_argument("--quiet", action="store_true", help="print nothing but errors")
     work.add_argument("--json", action="store_true", help="print JSON: progress on standard error, the summary last")
 

@@ -104,7 +104,7 @@ def run_reproduce(args: Namespace) -> None:
     """Analyse, control runs, findings, figures and report in one go."""
     from headscope.report.reproduction import reproduce
 
-    options = choices_of(args, of_text=False) | {"strict": args.strict, "threads": args.threads}
+    options = choices_of(args, of_text=False) | {"strict": args.strict, "threads": args.threads, "path": args.path}
     done = reproduce(
         args.model, corpus_of(args), args.out, controls=args.controls, control_texts=args.control_texts,
         formats=tuple(args.figure_format or ["svg"]), device=args.device, dtype=args.dtype, revision=args.revision,

@@ -48,7 +48,10 @@ class Accumulator(Protocol):
         """Take in the windows of the next batch; `first` is the number of its first window, for the rows."""
 
     def sums(self) -> Sums:
-        """Every variable of every stack, under its name. `focal_tokens` comes as rows: layer, head, token, number."""
+        """Every variable of every stack, under its name. `focal_tokens` comes as rows: layer, head, token, number.
+
+        Numbers that are not finite are an error (`NotFinite`): in `layer`, or here at the latest.
+        """
 
     def close(self) -> None:
         """Let go of threads and memory; the sums stay."""

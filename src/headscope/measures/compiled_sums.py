@@ -103,7 +103,7 @@ class StackSums:
         )
         number = layers * shape.heads
         # What one of `number` heads adds to the different focal tokens of H that are drawn, by how many choose it.
-        self._mixed = np.array(
+        self.mixed = np.array(
             [1 - math.comb(number - m, shape.heads) / math.comb(number, shape.heads) for m in range(number + 1)]
         )
 
@@ -149,7 +149,7 @@ class StackSums:
             for b in np.flatnonzero(queries.sizes > 1):
                 chosen = top[:, r, b]
                 counts = np.bincount(chosen[chosen >= 0])
-                self.arrays["top_mixed"][r] += self._mixed[counts[counts > 0]].sum()
+                self.arrays["top_mixed"][r] += self.mixed[counts[counts > 0]].sum()
 
     def add_layer(
         self, layer: int, tensors: LayerTensors, top: NDArray[np.int32], each_part: EachPart
@@ -322,17 +322,11 @@ class StackSums:
         for each in self.declared:
             if each.fill is not None:
                 each.fill(read, self._by_layer[each.name][k])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
-            auc = order_rows.wins / order_rows.weight  # (B, H, contrasts)
-            a, b = level_rows.matched[..., 0], level_rows.matched[..., 1]
-            matched = np.where(a + b < FEWEST_MATCHED, np.nan, (a + 0.5) / (b + 0.5))
-        columns = {name: getattr(level_rows, name) for name in ROW_COLUMNS}
-        columns |= {"stop_focus": focus[..., STOP], "end_focus": focus[..., END]}
-        columns |= {name: matched[..., COMPARISONS.index(which)] for name, which in MATCHED_COLUMNS.items()}
-        columns |= {name: auc[..., place] for place, name in enumerate(CONTRAST_COLUMNS)}
-        without = (queries.sizes < 2)[:, None] | self.shape.cross
-        columns["likeness"] = np.where(without, np.nan, order_rows.likeness)
+        columns = text_columns(
+            given=given, even=even, wins=order_rows.wins, weight=order_rows.weight, matched=level_rows.matched,
+            likeness=order_rows.likeness, without=(queries.sizes < 2)[:, None] | self.shape.cross,
+            others={name: getattr(level_rows, name) for name in ROW_COLUMNS},
+        )  # fmt: skip
         return columns, tokens, null_tokens
 
     def variables(self) -> dict[str, Array]:
@@ -348,6 +342,28 @@ ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "
 MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
                    "separator_similarity": "stop"}  # fmt: skip
 CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
+
+
+def text_columns(
+    *, given: Array, even: Array, wins: Array, weight: Array, matched: Array, likeness: Array, without: Array,
+    others: dict[str, Array],
+) -> dict[str, Array]:  # fmt: skip
+    """The columns of the rows per text: (B, H) each.
+
+    From attention and even attention by category, from wins and their weights by contrast, from matched counts by
+    comparison and side, and `others` as they are. Likeness is not a number where a window has no pairs, or the stack
+    no maps of them (`without`).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
+        auc = wins / weight  # (B, H, contrasts)
+        a, b = matched[..., 0], matched[..., 1]
+        preference = np.where(a + b < FEWEST_MATCHED, np.nan, (a + 0.5) / (b + 0.5))
+    columns = others | {"stop_focus": focus[..., STOP], "end_focus": focus[..., END]}
+    columns |= {name: preference[..., COMPARISONS.index(which)] for name, which in MATCHED_COLUMNS.items()}
+    columns |= {name: auc[..., place] for place, name in enumerate(CONTRAST_COLUMNS)}
+    columns["likeness"] = np.where(without, np.nan, likeness)
+    return columns
 
 
 def _centred(outputs: Tensor, counting: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ def analyze(
     batch_size: int | None = None,
     threads: int | None = None,
     per_text: bool = False,
+    path: str | None = None,
     strict: bool = False,
     progress: bool | Progress = True,
     **options: Unpack[AnalyzeOptions],
@@ -49,9 +50,10 @@ def analyze(
     of strings, (id, text, group) or mappings. With `out` the work goes into that folder: the same call again goes on
     where it was stopped. `relations` maps names to functions from a window to a list of labels, one for each token:
     pairs with equal labels are counted in a variable of their own. `per_text` also keeps a row per text, layer and
-    head. The number of `threads` changes no number. `control` is that of `load`: a run to compare others with; a model
-    that was loaded under one needs none here. The other options are the method's choices (`headscope.choices`) and how
-    texts are read (`headscope.texts.ReadingOptions`).
+    head. The number of `threads` changes no number. `path` says who counts: "compiled" loops on the CPU, "torch", or
+    the kernels of a graphics card ("cuda"); by default the fastest that can be had. `control` is that of `load`: a run
+    to compare others with; a model that was loaded under one needs none here. The other options are the method's
+    choices (`headscope.choices`) and how texts are read (`headscope.texts.ReadingOptions`).
 
     >>> import headscope
     >>> result = headscope.analyze(None, ["It rains. It pours.", "The cat saw the dog. The dog ran."], progress=False)
@@ -62,7 +64,7 @@ def analyze(
     relations = dict(relations or {})
     reading, choices = split_options(options)
     settings = make_settings(model, choices, layers=layers, relations=relations)
-    work = checked_sizes(WorkOptions(shard_size, batch_size, threads, per_text))
+    work = checked_sizes(WorkOptions(shard_size, batch_size, threads, per_text, path))
     corpus = open_texts(texts, **reading, seed=settings.choices.seed)
     progress = choose_progress(progress)
     try:

@@ -47,8 +47,9 @@ def threads_for(device: str, cores: int, side_by_side: int) -> Threads:
 
 
 def measured_capacity(
-    model: Model, settings: Settings, relations: Mapping[str, Labels], records: Sequence[Record], batch: int | None
-) -> Capacity:
+    model: Model, settings: Settings, relations: Mapping[str, Labels], records: Sequence[Record], batch: int | None,
+    path: str,
+) -> Capacity:  # fmt: skip
     """Measure the memory that a small batch of the longest of these texts takes, and scale up.
 
     The batch size follows from the settings; where memory is short, fewer batches go side by side. Only where not even
@@ -58,7 +59,7 @@ def measured_capacity(
     wanted = batch or default_batch(device, settings.choices.window)
     longest = sorted(records, key=lambda record: -len(record.text))[:TRIAL_WINDOWS]
     try:
-        with Worker(model, settings, relations) as trial:
+        with Worker(model, settings, relations, path=path) as trial:
             trial.shard(longest[:1], 1)  # what is made once is not the batch's
             if device == "cuda":
                 torch.cuda.reset_peak_memory_stats()

@@ -22,6 +22,7 @@ from headscope.result.parts import as_block, kept_for_groups
 from headscope.result.shards import pack, smallest
 from headscope.result.stack_writer import COMPRESSION
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, peak_memory, threads_for
+from headscope.runs.paths import choose_path
 from headscope.runs.plan import default_shard_size
 from headscope.runs.row_files import row_files
 from headscope.runs.run import WorkOptions
@@ -63,11 +64,12 @@ def estimate(
     first = list(islice((record for record in corpus.records() if isinstance(record, Record)), 256))
     if not first:
         raise HeadscopeError(f"there are no texts in {corpus.name}", "check the input")
-    capacity = measured_capacity(model, settings, relations, first[:TRIAL_TEXTS], options.batch_size)
+    path, _ = choose_path(options.path, model.network.device, settings.choices)
+    capacity = measured_capacity(model, settings, relations, first[:TRIAL_TEXTS], options.batch_size, path)
     threads, batch = threads_for(device, cores, capacity.side_by_side), capacity.batch
     before = torch.get_num_threads()
     try:
-        with Worker(model, settings, relations, threads=threads, per_text=options.per_text) as worker:
+        with Worker(model, settings, relations, threads=threads, per_text=options.per_text, path=path) as worker:
             worker.shard(first[: batch * threads.reading], batch)  # warm: compiled, buffers made
             taken = first[: batch * threads.reading * MEASURED]
             began = time.perf_counter()

@@ -22,6 +22,7 @@ class Plan:
     device: str
     batches: list[list[int]]  # [first shard, windows in a batch]
     per_text: bool = False
+    path: str = "compiled"  # who counts
 
     def batch(self, shard: int) -> int:
         """How many windows go through the model at once in this shard.

@@ -29,6 +29,7 @@ from headscope.runs.clusters import ClusterCount
 from headscope.runs.deal import Shard, deal, peek, take_first
 from headscope.runs.fingerprint import model_fingerprint, versions
 from headscope.runs.folder import RESUME_REMEDY, FolderShards, RunFolder, reserve
+from headscope.runs.paths import choose_path
 from headscope.runs.plan import Plan, default_batch, default_shard_size
 from headscope.runs.progress import Progress
 from headscope.runs.row_files import row_files
@@ -49,6 +50,7 @@ class WorkOptions:
     batch_size: int | None = None
     threads: int | None = None
     per_text: bool = False
+    path: str | None = None
 
 
 class Run:
@@ -96,7 +98,10 @@ class Run:
         device = self.model.network.device.type
         if before is None:
             batch = options.batch_size or default_batch(device, self.settings.choices.window)
-            plan = Plan(options.shard_size or suited, device, [[0, batch]], options.per_text)
+            path, why = choose_path(options.path, self.model.network.device, self.settings.choices)
+            if why:
+                self.progress.say(why)
+            plan = Plan(options.shard_size or suited, device, [[0, batch]], options.per_text, path)
             manifest = wanted | {"plan": asdict(plan), "versions": versions(), "finished": False}
             self.folder.write_manifest(manifest)
             return plan, manifest
@@ -118,11 +123,11 @@ class Run:
         plan, options = Plan(**before["plan"]), self.options
         was["plan"] = {"per_text": plan.per_text, "device": plan.device}
         now["plan"] = {"per_text": options.per_text, "device": device}
-        sizes = {
+        sizes: dict[str, tuple[Any, Any]] = {
             "shard_size": (options.shard_size, plan.shard_size),
             "batch_size": (options.batch_size, plan.batches[0][1]),
         }
-        for name, (number, kept) in sizes.items():
+        for name, (number, kept) in (sizes | {"path": (options.path, plan.path)}).items():
             if number is not None:
                 was["plan"][name], now["plan"][name] = kept, number
         changed = differences(was, now)
@@ -142,7 +147,7 @@ class Run:
         self.records = chain(first, self.records)
         if not first:
             return Threads()
-        capacity = measured_capacity(self.model, self.settings, self.relations, first, None)
+        capacity = measured_capacity(self.model, self.settings, self.relations, first, None, self.plan.path)
         if capacity.batch < self.plan.batches[0][1] and not self.folder.numbers():
             self._use_batches([[0, capacity.batch]], f"memory is short: {capacity.batch} windows in a batch")
         return threads_for(device, cores, capacity.side_by_side)
@@ -168,7 +173,9 @@ class Run:
         self.progress.start(self.survey.texts if self.survey.known else None, shards)
         try:
             threads = self._threads()
-            worker = Worker(self.model, self.settings, self.relations, threads=threads, per_text=plan.per_text)
+            worker = Worker(
+                self.model, self.settings, self.relations, threads=threads, per_text=plan.per_text, path=plan.path
+            )
             with worker, stopping(self.progress) as stop:
                 shard_infos = [
                     self._shard(worker, shard, stop) for shard in deal(self.records, plan.shard_size, self.bad)

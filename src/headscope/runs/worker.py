@@ -13,13 +13,13 @@ import torch
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator, NotFinite
 from headscope.measures.columns import RowTable
-from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
 from headscope.models.reading import OutOfMemory, Reader
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
 from headscope.runs.memory import Trimmer, check_tables
+from headscope.runs.paths import COMPILED, make_accumulator
 from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
@@ -72,8 +72,10 @@ class Worker:
         *,
         threads: Threads | None = None,
         per_text: bool = False,
+        path: str = COMPILED,
     ) -> None:
         self.model, self.settings, self.relations, self.per_text = model, settings, relations, per_text
+        self.path = path
         self.threads = threads or Threads()
         self.shapes = stack_shapes(model, settings)
         check_tables(self.shapes.values())
@@ -141,7 +143,8 @@ class Worker:
         return shard
 
     def _accumulator(self, windows: int) -> Accumulator:
-        return CompiledAccumulator(
+        return make_accumulator(
+            self.path,
             self.shapes,
             self.settings.choices,
             relations=self.relations,

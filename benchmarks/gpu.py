@@ -1,0 +1,212 @@
+"""The graphics card's accumulator: is it right, and what does it cost over the plain forward pass?
+
+    python benchmarks/gpu.py [--check] [--texts 4096] [--batch 256] [--dtype bfloat16]
+
+--check compares its sums with the CPU's on made-up heads whose products are exact, so that every count must be equal.
+Otherwise a model of BERT-base size with random weights reads windows of 128 tokens, and everything is timed in one
+process, interleaved: the plain forward pass (sdpa), the model with its taps (eager, as the accumulators need it), and
+the whole with the sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Iterator
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+import transformers
+
+import headscope
+from headscope.choices import Choices
+from headscope.measures.compiled_accumulator import CompiledAccumulator
+from headscope.measures.cuda.accumulator import CudaAccumulator
+from headscope.measures.variables import Shape
+from headscope.tap import LayerHeads
+from headscope.windows import WindowBatch, corpus_windows
+
+DEVICE = torch.device("cuda")
+
+
+# ---------------------------------------------------------------------- right?
+
+
+def layers(
+    batch: WindowBatch, heads: int, groups: int, width: int, number: int, causal: bool, seed: int
+) -> Iterator[LayerHeads]:
+    """Made-up layers whose products are exact: small whole numbers, attention in steps of 2⁻²² by squares."""
+    rng = np.random.default_rng(seed)
+    size, tall = len(batch.windows), max(map(len, batch.windows))
+    may = np.tri(tall, dtype=bool) if causal else np.ones((tall, tall), dtype=bool)
+    for layer in range(number):
+        outputs = rng.integers(-3, 4, size=(size, heads, tall, width)).astype(np.float32)
+        scores = np.where(may, np.exp(2 * rng.normal(size=(size, heads, tall, tall))), 0.0)
+        for b, window in enumerate(batch.windows):
+            scores[b, :, :, len(window) :] = 0
+        weights = scores / scores.sum(-1, keepdims=True)
+        weights = ((np.round(np.sqrt(weights) * 2**11) / 2**11) ** 2).astype(np.float32)
+        values = rng.integers(-2, 3, size=(size, groups, tall, width)).astype(np.float32)
+        readable = torch.from_numpy(may) if causal else None
+        yield LayerHeads("encoder", layer, "", *map(torch.from_numpy, (outputs, weights, values)), readable)
+
+
+def moved(heads: LayerHeads) -> LayerHeads:
+    assert heads.weights is not None
+    assert heads.values is not None
+    readable = None if heads.readable is None else heads.readable.to(DEVICE)
+    return LayerHeads(heads.stack, heads.layer, "", heads.outputs.to(DEVICE), heads.weights.to(DEVICE),
+                      heads.values.to(DEVICE), readable)  # fmt: skip
+
+
+def check() -> None:
+    model = headscope.load(device="cpu")
+    texts = [p["text"] for p in headscope.passages()]
+    every = ("dot", "cosine", "centred", "values")
+    cases = [
+        ("usual", 128, {}, 12, 12, 64, False), ("causal", 128, {}, 8, 2, 16, True),
+        ("every reading", 96, {"readings": every}, 6, 3, 32, False),
+        ("special", 64, {"special": True, "tau": 0.7}, 4, 4, 16, False),
+        ("short", 5, {}, 4, 4, 16, False), ("two tokens", 4, {}, 3, 3, 16, True), ("long", 512, {}, 2, 2, 64, False),
+        ("longer", 1000, {}, 2, 1, 64, True), ("wide heads", 128, {"readings": ("dot",)}, 4, 4, 256, False),
+    ]  # fmt: skip
+    own = {"first letter": lambda window: [text[:1] or None for text in window.tokens]}
+    for name, length, chosen, heads, groups, width, causal in cases:
+        choices = Choices(window=length, **chosen)
+        whole = [f"{texts[k]} {texts[k + 9]} " * (1 + length // 128) for k in range(10)] + ["One.", "Two words here."]
+        cut = [corpus_windows(text, model.tokenizer, model.template, length=length)[0] for text in whole]
+        windows = sorted(cut, key=len)
+        shape = {"encoder": Shape((0, 1), heads, length, ("first_letter",), readings=choices.readings)}
+        relations = {"first_letter": own["first letter"]}
+        one = CompiledAccumulator(shape, choices, relations=relations)
+        other = CudaAccumulator(shape, choices, relations=relations)
+        for begin in (0, 5):
+            batch = WindowBatch(tuple(windows[begin : begin + 7 - begin // 2]))
+            for accumulator in (one, other):
+                sink = accumulator.begin(batch)
+                for layer in layers(batch, heads, groups, width, 2, causal, begin):
+                    sink.layer(layer if accumulator is one else moved(layer))
+                sink.finish()
+        mine, theirs = other.sums()["encoder"], one.sums()["encoder"]
+        wrong, far = [], 0.0
+        for variable, expected in theirs.items():
+            if expected.dtype.kind == "i":
+                if not np.array_equal(mine[variable], expected):
+                    wrong.append(f"{variable} ({np.sum(mine[variable] != expected)} of {expected.size})")
+            else:
+                away = np.abs(mine[variable] - expected) / np.maximum(np.abs(expected), 1)
+                if np.nanmax(away) > 1e-6 or not np.array_equal(np.isnan(mine[variable]), np.isnan(expected)):
+                    wrong.append(f"{variable} by {np.nanmax(away):.1e}")
+                far = max(far, float(np.nanmax(away)))
+        said = f"WRONG: {', '.join(wrong)}" if wrong else f"counts equal, sums within {far:.0e}"
+        print(f"{name:14s} {said}")
+
+
+# ---------------------------------------------------------------------- fast?
+
+
+def bert(dtype: torch.dtype) -> headscope.Model:
+    """A BERT-base with random weights and the embedded model's tokenizer."""
+    import tempfile
+    from pathlib import Path
+
+    folder = Path(tempfile.mkdtemp(prefix="headscope-gpu-"))
+    small = headscope.load(device="cpu")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(vocab_size=small.network.config.vocab_size)
+    transformers.BertModel(config).save_pretrained(folder)
+    small.tokenizer.save_pretrained(folder)
+    return headscope.load(folder, device="cuda", dtype=str(dtype).removeprefix("torch."))
+
+
+def time_of(work: object) -> float:
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    work()  # type: ignore[operator]
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def speed(args: argparse.Namespace) -> None:
+    from headscope.models.reading import Reader
+
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    model = bert(getattr(torch, args.dtype))
+    passages = [p["text"] for p in headscope.passages()]
+    began = time.perf_counter()
+    texts = [f"{passages[k % 64]} {passages[(7 * k + 1) % 64]}" for k in range(args.batch)]
+    cut = [corpus_windows(text, model.tokenizer, model.template, length=128)[0] for text in texts]
+    print(f"cutting {args.batch} windows: {time.perf_counter() - began:.2f} s")
+    rounds = args.texts // args.batch
+    stack = model.stack()
+    ids = torch.tensor(np.stack([window.ids for window in cut]), device=DEVICE)
+    mask = torch.ones_like(ids)
+
+    def plain() -> None:
+        model.network.set_attn_implementation("sdpa")
+        with torch.no_grad():
+            for _ in range(rounds):
+                model.network(ids, attention_mask=mask)
+        model.network.set_attn_implementation("eager")
+
+    readings = {"both": ("dot", "cosine"), "one": ("dot",)}
+
+    def tapped() -> None:
+        with Reader(model) as reader:
+            for _ in range(rounds):
+                reader.read(reader.batch(cut), lambda heads: None)
+
+    def whole(which: str) -> None:
+        choices = Choices(window=128, readings=readings[which])
+        shape = {"encoder": Shape(tuple(range(stack.layers)), stack.heads, 128, readings=choices.readings)}
+        accumulator = CudaAccumulator(shape, choices)
+        with Reader(model) as reader:
+            for _ in range(rounds):
+                batch = reader.batch(cut)
+                sink = accumulator.begin(batch)
+                reader.read(batch, sink.layer)
+                sink.finish()
+        accumulator.sums()
+
+    contenders = {"forward": plain, "tapped": tapped, "both": lambda: whole("both"), "one": lambda: whole("one")}
+    for work in contenders.values():
+        work()
+    torch.cuda.reset_peak_memory_stats()
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(args.rounds):
+        for name, work in contenders.items():
+            times[name].append(time_of(work))
+    for name, found in times.items():
+        ratios = [t / f for t, f in zip(found, times["forward"], strict=True)]
+        print(f"{name:10s} {statistics.median(found):8.3f} s  {args.texts / statistics.median(found):9.0f} texts/s  "
+              f"ratio {statistics.median(ratios):7.2f}  ({min(ratios):.2f} … {max(ratios):.2f})")  # fmt: skip
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+        whole("both")
+        torch.cuda.synchronize()
+    print(seen.key_averages().table(sort_by="cuda_time_total", row_limit=25, max_name_column_width=50))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--texts", type=int, default=4096)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dtype", default="bfloat16")
+    args = parser.parse_args()
+    print(torch.cuda.get_device_name(), torch.__version__)
+    if args.check:
+        check()
+    else:
+        speed(args)
+
+
+if __name__ == "__main__":
+    main()

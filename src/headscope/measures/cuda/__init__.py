@@ -1,0 +1,1 @@
+"""The accumulator of a graphics card: the sums are made where the model runs."""

@@ -1,0 +1,166 @@
+"""What the kernels take and fill, declared once: the struct in C, and how tensors become its pointers.
+
+Shapes: B windows, H heads, T tokens that query and Tk that are read, N that count, P pairs of these, K different ids;
+R readings, M attention maps, C categories; a kind of pair is a band of distances and a relation.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headscope.choices import THRESHOLDS
+from headscope.measures.comparisons import COMPARISONS, CONTRASTED
+from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
+from headscope.measures.similarity import EDGES
+from headscope.windows import CATEGORIES
+
+NUMBERS = {
+    "heads": "H",
+    "tokens": "T",
+    "keys": "Tk",
+    "counting": "N, the largest of the batch",
+    "most_pairs": "P, likewise",
+    "most_ids": "K, likewise",
+    "bands": "bands of distances",
+    "table": "cells of a level: distances or bands, times relations",
+    "customs": "relations of the caller's own",
+    "layer": "number of the layer",
+    "lowest": "the first level bin that is high at the run's τ",
+    "at_tau": "the place of the run's τ among the thresholds",
+    "fewest_for_top": "pairs of a window that has top pairs",
+    "least_top": "no top pairs where fewer than one in so many is in the last bin",
+    "by_band": "whether cells are bands",
+    "value_groups": "heads that share value vectors make a group",
+}
+POINTERS = {  # name: type in C, shape and meaning
+    # windows, before any head has looked at them
+    "sizes": ("int", "(B,): tokens that count"),
+    "queries_of": ("int", "(B,): tokens that query"),
+    "keys_of": ("int", "(B,): tokens that are read"),
+    "positions": ("int", "(B, N): of the tokens that count"),
+    "category": ("int", "(B, Tk)"),
+    "is_counting": ("int", "(B, Tk)"),
+    "readable": ("int", "(B, T): how many tokens each may read"),
+    "even": ("double", "(B, Tk): what each would receive if all read evenly"),
+    "directions": ("float", "(B, T, T): 1 over the directions in which a pair may be read, 0 where there is none"),
+    "cells": ("int", "(B, P): distance - 1 or band, times relations, and the relation"),
+    "classes": ("short", "(B, P): kind of the pair, times sixteen"),
+    "custom": ("int", "(own relations, B, P): whether the pair has it"),
+    "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
+    "sampled": ("int", "(B,): pairs that set the edges of order bins"),
+    "samples": ("int", "(B, 512, 3): their first and second token and number"),
+    "id_number": ("int", "(B, N): ids numbered by first occurrence"),
+    "distinct": ("int", "(B,): how many there are"),
+    "firsts": ("int", "(B, K): where each id first counts"),
+    "by_count": ("int", "(B, K): ids by how often they occur, then by first position"),
+    "class_begins": ("int", "(B, K): for each place there, where the ids that occur as often begin"),
+    "class_ends": ("int", "(B, K): … and end"),
+    "number": ("u64", "(B,): w, from which everything is drawn"),
+    # the layer
+    "products": ("float", "(sources, B, H, T, T): vectors times vectors"),
+    "norms": ("float", "(sources, B, H, T): lengths of the vectors"),
+    "lengths": ("float", "(B, H, T): |O_i|"),
+    "weights": ("float", "(B, H, T, Tk): attention"),
+    "rows": ("float", "(B, H, T, T): rows of attention compared with rows"),
+    "value_norms": ("double", "(B, groups, Tk): lengths of value vectors; none where they are not known"),
+    # what is filled: for each head and window, or counts over windows
+    "given": ("double", "(B, H, C): the mean weight a token that reads gives to each category"),
+    "weighted": ("double", "(B, H, C): the same by the length of what is read"),
+    "entropy": ("double", "(B, H)"),
+    "attended": ("u64", "(H, θ, C): counts"),
+    "attended_text": ("u64", "(H, θ, C): counts"),
+    "high": ("i8", "(B, H, Tk): tokens that count and are high in attention"),
+    "passed": ("i8", "(B, H, Tk): how many θ they pass"),
+    "roots": ("float", "(B, H, T, Tk): square roots of the weights; none where rows are not compared"),
+    "largest": ("float", "(B, H): the largest S of the main reading"),
+    "smallest": ("float", "(B, H): and the smallest"),
+    "map_wins": ("double", "(B, H, M, 3)"),
+    "wins": ("double", "(B, H, R, 4)"),
+    "inside": ("double", "(B, H): the weight of the contrast of the mask"),
+    "top_pairs": ("u64", "(H, R, kinds): counts"),
+    "top_few": ("u64", "(H, R): counts"),
+    "top_matched": ("double", "(B, H, R, comparisons, 2)"),
+    "correlation": ("double", "(B, H, R, M): with the attention maps"),
+    "with_norms": ("double", "(B, H, R): of top pairs with lengths"),
+    "top": ("int", "(B, H, R): focal tokens from top pairs, by number; -1: none"),
+    "top_null": ("int", "(B, H, R)"),
+    "pairs": ("u64", "(H, levels, table): counts"),
+    "custom_pairs": ("u64", "(own relations, H, levels, table): counts"),
+    "distance_sum": ("u64", "(H, levels, relations): counts"),
+    "matched": ("double", "(B, H, comparisons, 2): at the run's τ"),
+    "flat": ("int", "(B, H)"),
+    "diagonal": ("double", "(B, H)"),
+    "mask_sum": ("double", "(B, H, θ, 3)"),
+    "mask_pairs": ("int", "(B, H, θ, 3)"),
+    "focal": ("int", "(B, H, τ): focal tokens, by number; -1: none"),
+    "focal_null": ("int", "(B, H, τ)"),
+    "focal_share": ("double", "(B, H, τ)"),
+    "high_pairs": ("int", "(B, H, τ)"),
+    "frequency": ("double", "(B, H): at the run's τ, as what follows"),
+    "reach": ("double", "(B, H)"),
+    "longest": ("int", "(B, H)"),
+    "row": ("double", "(B, H, 3): mean distance, share in one sentence, share of repetitions of the high pairs"),
+    "not_finite": ("int", "(1,): set where a number is not"),
+    "scratch": ("int", "(B, H, 2, levels, K) where the chip has no room for it; else none"),
+}
+READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("given")]
+DTYPES = {
+    "int": torch.int32, "short": torch.int16, "i8": torch.int8, "u64": torch.int64, "float": torch.float32,
+    "double": torch.float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is fixed when the kernels are compiled: the readings, by source and whether they are over two lengths."""
+
+    source_of: tuple[int, ...]
+    scaled_of: tuple[bool, ...]
+    sources: int
+    maps: int
+
+    def declarations(self) -> str:
+        """What stands before the kernels: types, constants and the struct that they take."""
+        defined = {
+            "READINGS": len(self.source_of), "MAPS": self.maps, "SOURCES": self.sources, "RELATIONS": len(RELATIONS),
+            "UNRELATED": UNRELATED, "COMPARISONS": len(COMPARISONS), "CATEGORIES": len(CATEGORIES),
+            "STEPS": len(THRESHOLDS), "IN_SENTENCE": 1 << SAME_SENTENCE | 1 << BOTH,
+            "REPEATED": 1 << REPEATED | 1 << BOTH,
+        }  # fmt: skip
+        contrasted = [sum(1 << relation for relation in ones) for ones in CONTRASTED.values()]
+        lists = {
+            "int source_of": self.source_of, "int scaled_of": [int(each) for each in self.scaled_of],
+            "unsigned contrasted": contrasted, "double thresholds": THRESHOLDS, "double level_edges": EDGES.tolist(),
+        }  # fmt: skip
+        numbers = [f"    i64 {name}; // {what}" for name, what in NUMBERS.items()]
+        pointers = [
+            f"    {'const ' if name in READ_ONLY else ''}{kind} *{name}; // {what}"
+            for name, (kind, what) in POINTERS.items()
+        ]
+        return "\n".join(
+            [
+                "typedef unsigned long long u64; typedef long long i64; typedef signed char i8;",
+                *(f"#define {name} {value}" for name, value in defined.items()),
+                *(f"__device__ const {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
+                "struct Args {", *numbers, "    double theta; // θ", *pointers, "};", "",
+            ]
+        )  # fmt: skip
+
+
+def packed(numbers: Mapping[str, int], theta: float, tensors: Mapping[str, Tensor | None]) -> bytes:
+    """The struct: every number and pointer in its place. A tensor of another type, or not in one piece, is refused."""
+    pointers = []
+    for name, (kind, _) in POINTERS.items():
+        tensor = tensors[name]
+        if tensor is None or tensor.numel() == 0:
+            pointers.append(0)
+            continue
+        assert tensor.dtype == DTYPES[kind], f"{name} is {tensor.dtype}, not {DTYPES[kind]}"
+        assert tensor.is_contiguous(), f"{name} is not in one piece"
+        pointers.append(tensor.data_ptr())
+    return struct.pack(f"{len(NUMBERS)}qd{len(pointers)}Q", *(numbers[name] for name in NUMBERS), theta, *pointers)

@@ -1,0 +1,69 @@
+"""The windows of a batch as tensors on the device: what the kernels know before any head has looked at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.measures.attention import may_read
+from headscope.measures.batch_index import BatchIndex
+from headscope.measures.order import SAMPLED
+
+INTEGERS = ("sizes", "positions", "sampled", "id_number", "distinct", "firsts", "by_count", "class_ends")
+
+
+@dataclass
+class DeviceBatch:
+    """Index of the tokens that query and of those that are read, for one stack."""
+
+    queries: BatchIndex
+    keys: BatchIndex
+    device: torch.device
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        queries, keys = self.queries, self.keys
+        ends = queries.class_ends
+        # Where the ids that occur as often begin: at the end of the class before.
+        starts = np.concatenate([np.zeros((len(ends), 1), dtype=ends.dtype), ends[:, :-1]], axis=1)
+        places = np.arange(ends.shape[1])
+        begins = np.maximum.accumulate(np.where(starts == places, places, 0), axis=1)
+        own: dict[str, NDArray[np.generic]] = {name: getattr(queries, name).astype(np.int32) for name in INTEGERS}
+        samples = np.zeros((len(ends), SAMPLED, 3), dtype=np.int32)
+        samples[:, : queries.samples.shape[1]] = queries.samples
+        own |= {
+            "samples": samples,
+            "queries_of": queries.lengths.astype(np.int32),
+            "keys_of": keys.lengths.astype(np.int32),
+            "category": keys.category.astype(np.int32),
+            "is_counting": keys.counting.astype(np.int32),
+            "cells": queries.cells,
+            "classes": queries.classes,
+            "custom": queries.custom.astype(np.int32),
+            "match_weights": queries.matched,
+            "class_begins": begins.astype(np.int32),
+            "number": queries.number.view(np.int64),
+            "counts": queries.counting.astype(np.int32),
+            "ids": queries.ids,
+        }
+        for name, values in own.items():
+            self.tensors[name] = torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
+
+    def read_by(self, readable: Tensor | None, *, cross: bool) -> dict[str, Tensor | None]:
+        """Who may read whom: how many tokens each may read, what even attention gives, directions of pairs."""
+        size, tall, wide = len(self.queries.lengths), self.queries.category.shape[1], self.keys.category.shape[1]
+        allowed = may_read(readable, size, tall, wide, self.device)  # (B, T, Tk)
+        reads = torch.arange(tall, device=self.device) < self.tensors["queries_of"][:, None]
+        is_read = torch.arange(wide, device=self.device) < self.tensors["keys_of"][:, None]
+        allowed = allowed & reads[:, :, None] & is_read[:, None, :]
+        number = allowed.sum(2)
+        even = (allowed.double() / number.clamp_min(1)[:, :, None]).sum(1)
+        found: dict[str, Tensor | None] = {"readable": number.int(), "even": even.contiguous(), "directions": None}
+        if not cross:
+            ways = allowed.float() + allowed.transpose(1, 2).float()
+            found["directions"] = torch.where(ways > 0, 1 / ways.clamp_min(1), 0.0).contiguous()
+        return found

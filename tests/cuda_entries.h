@@ -1,0 +1,18 @@
+// The kernels as functions that Python can call: after them in one file.
+
+#define KERNEL(name, ...) extern "C" int run_##name(int grid_x, int grid_y, int block, int size, __VA_ARGS__)
+#define RUN(call) return launch(grid_x, grid_y, block, size, [=] { call; })
+
+KERNEL(attention, const Args *a) { RUN(attention(a)); }
+KERNEL(by_order, const Args *a) { RUN(by_order(a)); }
+KERNEL(by_level, const Args *a) { RUN(by_level(a)); }
+KERNEL(count_unique, const int *chosen, const int *sizes, u64 *counts, int windows, int heads, int steps) {
+    RUN(count_unique(chosen, sizes, counts, windows, heads, steps));
+}
+KERNEL(mixed, const int *top, const double *drawn, const int *distinct, double *to, int layers, int windows, int heads,
+       int most_ids) {
+    RUN(mixed(top, drawn, distinct, to, layers, windows, heads, most_ids));
+}
+KERNEL(add_matrices, const Args *a, const int *counts, int windows, double *sums, int length) {
+    RUN(add_matrices(a, counts, windows, sums, length));
+}

@@ -1,0 +1,56 @@
+"""The kernels of the graphics card, compiled for the CPU with cuda_on_cpu.h: the same source, slowly."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headscope.measures.cuda.arguments import Constants
+from headscope.measures.cuda.kernels import SOURCE
+
+COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+MOST_THREADS = 64  # of a block: more would only wait for each other
+HEADER = Path(__file__).parent / "cuda_on_cpu.h"
+ENTRIES = Path(__file__).parent / "cuda_entries.h"
+
+
+class CpuKernels:
+    """Kernels on the CPU; blocks one after the other."""
+
+    most_shared = 227 << 10
+
+    def __init__(self, constants: Constants) -> None:
+        assert COMPILER is not None
+        folder = Path(tempfile.mkdtemp(prefix="headscope-kernels-"))
+        parts = [f'#include "{HEADER}"', constants.declarations(), SOURCE.read_text("utf-8"), f'#include "{ENTRIES}"\n']
+        (folder / "kernels.cpp").write_text("\n".join(parts), "utf-8")
+        options = ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC"]
+        command = [COMPILER, *options, "-o", "kernels.so", "kernels.cpp"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        self._library = ctypes.CDLL(str(folder / "kernels.so"))
+
+    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Tensor | int) -> None:
+        """Run one to its end."""
+        assert shared <= self.most_shared
+        own = [ctypes.c_void_p(each.data_ptr()) if isinstance(each, Tensor) else ctypes.c_int(each) for each in args]
+        within = getattr(self._library, f"run_{name}")(*grid, min(block, MOST_THREADS), shared, *own)
+        assert within, f"{name} wrote past the {shared} bytes that it was given"
+
+
+@lru_cache(8)
+def _made(constants: Constants) -> CpuKernels:
+    return CpuKernels(constants)
+
+
+def cpu_kernels(constants: Constants, device: torch.device) -> CpuKernels:
+    """The kernels for these readings, compiled once."""
+    assert device.type == "cpu"
+    return _made(constants)
