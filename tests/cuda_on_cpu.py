@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,13 +36,15 @@ class CpuKernels:
         command = [COMPILER, *options, "-o", "kernels.so", "kernels.cpp"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+        self._one_at_a_time = threading.Lock()
         self._library = ctypes.CDLL(str(folder / "kernels.so"))
 
     def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Tensor | int) -> None:
         """Run one to its end."""
         assert shared <= self.most_shared
         own = [ctypes.c_void_p(each.data_ptr()) if isinstance(each, Tensor) else ctypes.c_int(each) for each in args]
-        within = getattr(self._library, f"run_{name}")(*grid, min(block, MOST_THREADS), shared, *own)
+        with self._one_at_a_time:
+            within = getattr(self._library, f"run_{name}")(*grid, min(block, MOST_THREADS), shared, *own)
         assert within, f"{name} wrote past the {shared} bytes that it was given"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,7 +16,11 @@ from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.torch_accumulator import TorchAccumulator
 
 COMPILED, TORCH, CUDA = "compiled", "torch", "cuda"
-PATHS = {COMPILED: CompiledAccumulator, TORCH: TorchAccumulator, CUDA: CudaAccumulator}
+PATHS: dict[str, Callable[..., Accumulator]] = {
+    COMPILED: CompiledAccumulator,
+    TORCH: TorchAccumulator,
+    CUDA: CudaAccumulator,
+}
 OLDEST = (7, 0)  # compute capability
 
 
@@ -52,5 +57,4 @@ def cuda_lacks(device: torch.device, choices: Choices) -> str:
 
 def make_accumulator(path: str, *args: Any, **options: Any) -> Accumulator:
     """The accumulator of a path."""
-    made: Accumulator = PATHS[path](*args, **options)
-    return made
+    return PATHS[path](*args, **options)

@@ -1,0 +1,88 @@
+"""Who counts: a run takes the path that is asked for, or the fastest, says so, and the numbers are the same."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import headscope
+from cuda_on_cpu import cpu_kernels
+from headscope.choices import Choices
+from headscope.errors import HeadscopeError
+from headscope.measures.cuda.accumulator import CudaAccumulator
+from headscope.runs import paths
+from runs import TEXTS, Counting, Tiny, run, same_bytes, stop_after
+
+
+def same_numbers(one: headscope.Result, other: headscope.Result) -> None:
+    """Counts but for pairs within rounding of an edge, sums but for what those add to them."""
+    for name in one.dataset.data_vars:
+        x, y = one.dataset[name].values, other.dataset[name].values
+        if x.dtype.kind in "iu":
+            assert np.abs(x - y).sum() <= 1e-4 * max(np.abs(y).sum(), 1), name
+        elif x.dtype.kind == "f":
+            np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3 * max(np.nanmax(np.abs(y)), 1), err_msg=name)
+
+
+@pytest.fixture
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The card's kernels, compiled for the CPU."""
+    monkeypatch.setitem(paths.PATHS, paths.CUDA, partial(CudaAccumulator, kernels=cpu_kernels))
+    monkeypatch.setattr(paths, "cuda_lacks", lambda device, choices: "")
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_every_path_gives_the_same_numbers(tiny: Tiny, tmp_path: Path) -> None:
+    options = {"window": 24, "shard_size": 3, "per_text": True}
+    compiled, torch_, cuda = (
+        run(tiny("gpt2"), TEXTS[:6], out=tmp_path / path, path=path, **options) for path in paths.PATHS
+    )
+    same_numbers(torch_, compiled)
+    same_numbers(cuda, compiled)
+    for path in paths.PATHS:
+        assert json.loads((tmp_path / path / "run.json").read_text())["plan"]["path"] == path
+    rows = [pd.read_parquet(tmp_path / path / "heads.parquet") for path in ("compiled", "cuda")]
+    for column in ("stop_focus", "distance", "separation_repeated", "likeness"):
+        np.testing.assert_allclose(rows[0][column], rows[1][column], rtol=1e-3, atol=1e-3, err_msg=column)
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_a_run_goes_on_along_its_own_path(tiny: Tiny, tmp_path: Path) -> None:
+    options = {"window": 16, "shard_size": 2}
+    whole = run(tiny("gpt2"), TEXTS[:6], path="torch", **options)
+    stop_after(tiny("gpt2"), TEXTS[:6], tmp_path / "run", shards=2, path="torch", **options)
+    with pytest.raises(HeadscopeError, match=r"path: .*torch.*, and .*compiled"):
+        run(tiny("gpt2"), TEXTS[:6], out=tmp_path / "run", path="compiled", **options)
+    same_bytes(whole, run(tiny("gpt2"), TEXTS[:6], out=tmp_path / "run", **options))
+
+
+def test_a_path_that_cannot_be_taken(tiny: Tiny) -> None:
+    for path, said in (("cuda", "not on a graphics card"), ("abacus", "use one of compiled, torch, cuda")):
+        with pytest.raises(HeadscopeError, match=said):
+            run(tiny("gpt2"), TEXTS[:2], path=path)
+
+
+def test_what_the_card_does_not_count_is_counted_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = torch.device("cuda")
+    path, why = paths.choose_path(None, card, Choices(scale="rank"))
+    assert (path, "by rank" in why, "far longer" in why) == ("compiled", True, True)
+    monkeypatch.setattr(paths, "find_spec", lambda name: None)
+    assert "headscope[cuda]" in paths.choose_path(None, card, Choices())[1]
+    monkeypatch.setattr(paths, "find_spec", lambda name: name)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (6, 1))
+    assert "too old" in paths.choose_path(None, card, Choices())[1]
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert paths.choose_path(None, card, Choices()) == ("cuda", "")
+
+
+def test_why_another_path_is_taken_is_said_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headscope.runs.run.choose_path", lambda *args: ("compiled", "the card is on fire"))
+    shown = Counting()
+    run(tiny("gpt2"), TEXTS[:6], window=16, shard_size=2, progress=shown)
+    assert shown.said.count("the card is on fire") == 1
