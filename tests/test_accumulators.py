@@ -61,6 +61,9 @@ MASKS: dict[str, Callable[[int, int], np.ndarray]] = {  # which keys each query 
 NAIVE: dict[str, naive_corpus.Corpus] = {}
 
 
+SLOW = pytest.param("cuda", marks=pytest.mark.long)  # a card's kernels, where there is no card
+
+
 @pytest.fixture(params=ACCUMULATORS)
 def make(request: pytest.FixtureRequest) -> Callable[..., Accumulator]:
     return ACCUMULATORS[request.param]
@@ -196,7 +199,7 @@ def assert_equal(sums: dict[str, np.ndarray], naive: naive_corpus.Corpus, shape:
 SIZES = (3, 1, len(TEXTS))  # windows of a batch
 MADE_AND_SIZES = [
     *((name, size) for name in ("compiled", "torch") for size in SIZES),
-    *first_of([("cuda", size) for size in SIZES]),  # which is slow where it is not at home
+    *first_of([("cuda", size) for size in SIZES]),
 ]
 
 
@@ -225,8 +228,19 @@ def test_sums_equal_the_naive_ones(
     assert_equal(accumulator.sums()["encoder"], NAIVE[case], shape["encoder"])
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_what_may_be_read(mask: str, make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
+@pytest.mark.parametrize("make", ["compiled", "torch", SLOW], indirect=True)
+@pytest.mark.parametrize("mask", [*MASKS][1:])
+def test_what_may_be_read_in_other_masks(
+    mask: str, make: Callable[..., Accumulator], embedded: headscope.Model
+) -> None:
+    what_may_be_read(mask, make, embedded)
+
+
+def test_what_may_be_read(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
+    what_may_be_read("causal", make, embedded)
+
+
+def what_may_be_read(mask: str, make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
     batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
     heads, shape = Heads(batch, "decoder", seed=5, mask=mask), shapes("decoder")
     accumulator = make(shape, Choices(window=LENGTH))
@@ -235,9 +249,9 @@ def test_what_may_be_read(mask: str, make: Callable[..., Accumulator], embedded:
 
 
 @pytest.mark.parametrize("readings", [("dot", "cosine"), ("cosine", "values", "centred")])
-@pytest.mark.parametrize("stack", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("make", ["compiled", "torch", SLOW], indirect=True)
 def test_every_stack_of_an_encoder_decoder(
-    stack: str, readings: tuple[str, ...], make: Callable[..., Accumulator], embedded: headscope.Model
+    readings: tuple[str, ...], make: Callable[..., Accumulator], embedded: headscope.Model
 ) -> None:
     batch = batch_windows(windows_of(embedded, TEXTS), START, embedded.tokenizer)
     shape = shapes("encoder", "decoder", "cross", readings=readings)
@@ -247,8 +261,9 @@ def test_every_stack_of_an_encoder_decoder(
         for place, name in enumerate(shape)
     }
     feed(accumulator, batch, *every.values())
-    naive = expected(every[stack], {"readings": readings}, shape[stack])
-    assert_equal(accumulator.sums()[stack], naive, shape[stack])
+    sums = accumulator.sums()
+    for stack, heads in every.items():
+        assert_equal(sums[stack], expected(heads, {"readings": readings}, shape[stack]), shape[stack])
 
 
 def test_pairs_of_texts_have_special_tokens_in_between(
@@ -345,6 +360,7 @@ def naive_row(naive: naive_corpus.Corpus, choices: Choices) -> dict[str, np.ndar
     return columns
 
 
+@pytest.mark.parametrize("make", ["compiled", "torch", SLOW], indirect=True)
 def test_neither_threads_nor_batches_at_once_change_a_byte(
     make: Callable[..., Accumulator], embedded: headscope.Model
 ) -> None:
@@ -368,6 +384,7 @@ def test_neither_threads_nor_batches_at_once_change_a_byte(
     other.close()
 
 
+@pytest.mark.parametrize("make", ["compiled", "torch", SLOW], indirect=True)
 def test_padding_and_precision_do_not_matter(make: Callable[..., Accumulator], embedded: headscope.Model) -> None:
     batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
     heads, found = Heads(batch, "encoder", seed=1), []

@@ -191,6 +191,7 @@ def test_more_than_256_shards(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- adding and choosing
 
 
+@pytest.mark.long
 def test_halves_add_up_to_the_whole(shards: MadeUp, result: headscope.Result, tmp_path: Path) -> None:
     one, other = (result_of(tmp_path / f"{k[0]}.nc", shards.taken(k)) for k in (range(5), range(5, 8)))
     added = one + other
@@ -220,6 +221,7 @@ def test_adding_past_256_blocks_adds_neighbours_again(tmp_path: Path) -> None:
         added + one
 
 
+@pytest.mark.long
 def test_a_group_is_what_its_shards_alone_give(result: headscope.Result, shards: MadeUp, tmp_path: Path) -> None:
     alone = shards.taken(k for k, group in enumerate(MIXED) if group == "a")
     one, other = result.select("a"), result_of(tmp_path / "a.nc", alone)

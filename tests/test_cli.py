@@ -81,6 +81,7 @@ def test_json_holds_the_same_numbers_as_the_library(capsys: pytest.CaptureFixtur
     assert len(json.loads(out)["high_pairs"]) == len(embedded.inspect(TEXT).high_pairs(2, 1))
 
 
+@pytest.mark.long
 def test_text_from_file_and_from_standard_input(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

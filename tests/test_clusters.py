@@ -111,6 +111,7 @@ def test_a_cluster_over_two_groups_comes_again(tiny: Tiny) -> None:
     assert ((result + more).texts["clusters"], (result + more).texts["clusters_again"]) == (2, 1)
 
 
+@pytest.mark.long
 def test_a_clustered_run_is_gone_on_with(tiny: Tiny, tmp_path: Path) -> None:
     texts, options = rows("aabbccaadd..b"), {"cluster_field": "cluster", "shard_size": 3}
     stop_after(tiny("gpt2"), texts, tmp_path / "run", shards=2, **options)

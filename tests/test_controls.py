@@ -211,6 +211,7 @@ def test_the_callers_own_relations_see_rotated_sentences(embedded: headscope.Mod
 # ---------------------------------------------------------------------- runs
 
 
+@pytest.mark.long
 def test_a_control_is_declared_once(tiny: Tiny, tmp_path: Path) -> None:
     folder = make_folder("gpt2", tmp_path / "gpt2")
     by_name = run(str(folder), TEXTS[:4], control="permuted:2")
@@ -236,6 +237,7 @@ def test_a_loaded_model_cannot_become_another(tiny: Tiny) -> None:
         run(headscope.load(control="permuted:0"), TEXTS[:2], control="rotated")
 
 
+@pytest.mark.long
 def test_rotated_and_unrotated_results_do_not_add_up(tiny: Tiny) -> None:
     plain, rotated = run(tiny("gpt2"), TEXTS[:2]), run(tiny("gpt2"), TEXTS[2:4], control="rotated")
     with pytest.raises(HeadscopeError, match="control: None, and rotated"):
@@ -244,6 +246,7 @@ def test_rotated_and_unrotated_results_do_not_add_up(tiny: Tiny) -> None:
     assert (rotated + more).settings["control"] == "rotated"
 
 
+@pytest.mark.long
 def test_a_run_is_gone_on_with_under_its_own_control(tiny: Tiny, tmp_path: Path) -> None:
     model, options = tiny("gpt2"), {"shard_size": 2, "control": "rotated"}
     stop_after(model, TEXTS[:8], tmp_path / "run", shards=2, **options)
@@ -309,6 +312,7 @@ def test_what_cannot_be_compared_is_refused(beside: dict[str, headscope.Result],
         check_controls(beside["permuted:0"], [beside["permuted:0"]])
 
 
+@pytest.mark.long
 def test_findings_take_controls_of_every_kind(beside: dict[str, headscope.Result]) -> None:
     controls = [result for kind, result in beside.items() if kind != "None"]
     found = beside["None"].findings(controls=controls, draws=20)

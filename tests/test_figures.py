@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from headscope import HeadscopeError
+from long import first_of
 
 TEXT = 'The cat saw the dog. "A $5 dog & a <b>cat</b>!" 你好 $x^2$ מרחב'
 
@@ -54,7 +55,7 @@ def test_the_grid_has_a_tile_for_every_head(seen: Any) -> None:
     np.testing.assert_allclose(tile, matrix / matrix.max(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+@pytest.mark.parametrize("kind", first_of(["svg", "pdf", "png"]))
 @pytest.mark.filterwarnings("error")
 def test_every_figure_can_be_written_in_every_format(seen: Any, tmp_path: Path, kind: str) -> None:
     for name, figure in [("s", seen.plot_similarity(0, 0)), ("a", seen.plot_attention(0, 0)), ("g", seen.plot_grid())]:

@@ -67,6 +67,7 @@ def test_a_hub_that_cannot_be_reached(tmp_path: Path) -> None:
     assert "embedded model" in done.stderr
 
 
+@pytest.mark.long
 def test_only_pickled_weights_on_the_hub(model: Path, tmp_path: Path) -> None:
     (model / "model.safetensors").unlink()
     shutil.rmtree(model / "onnx")

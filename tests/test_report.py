@@ -106,6 +106,7 @@ def test_the_report_of_every_layer_is_no_larger(embedded: headscope.Model, tmp_p
     assert write_report(whole, tmp_path / "report.html").stat().st_size < LIMIT
 
 
+@pytest.mark.long
 def test_the_report_works_without_javascript_and_prints(page: Path, tmp_path: Path) -> None:
     with chromium() as browser:
         tab = browser.new_context(java_script_enabled=False).new_page()
@@ -179,6 +180,7 @@ def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.Capture
         assert expected in capsys.readouterr().err, told
 
 
+@pytest.mark.long
 def test_figures_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = ["figures", str(run), "--out", str(tmp_path), "--format", "svg", "--format", "pdf", "--format", "png"]
     assert main([*told, "--only", "focal-tokens", "--only", "one-head", "--only", "threshold-choice"]) == 0

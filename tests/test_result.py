@@ -22,6 +22,7 @@ from headscope.measures.bands import by_band
 from headscope.measures.variables import VARIABLES
 from headscope.result.checksum import SIZE, seal
 from headscope.result.schema import VERSION
+from long import first_of
 
 Tiny = Callable[[str], headscope.Model]
 TEXTS = [(p["id"], p["text"][:160], p["group"]) for p in headscope.passages() if p["group"] in ("news", "law", "story")]
@@ -99,7 +100,9 @@ def test_a_group_is_what_a_run_of_its_texts_alone_gives(result: headscope.Result
         result.select("poem")
 
 
-def test_results_add_and_keep_groups_apart(result: headscope.Result, tiny: Tiny) -> None:
+@pytest.mark.parametrize("kind", first_of(["gpt2", "t5"]))
+def test_results_add_and_keep_groups_apart(kind: str, tiny: Tiny) -> None:
+    result = run(tiny(kind), TEXTS, shard_size=3)
     parts = [result.select(group) for group in result.groups]
     again = parts[0] + parts[1] + parts[2]
     assert again.groups == result.groups

@@ -39,9 +39,9 @@ def test_the_order_in_which_shards_are_computed_does_not_matter(tiny: Tiny, tmp_
 
 
 def test_batch_sizes_move_next_to_no_pair(embedded: headscope.Model) -> None:
-    texts = [p["text"] for p in PASSAGES[:9]]
+    texts = [p["text"] for p in PASSAGES[:6]]
     base = run(embedded, texts, batch_size=1, threads=1)
-    for batch in (4, 64):
+    for batch in (2, 64):
         other = run(embedded, texts, batch_size=batch)
         moved, of = pairs_moved(base, other)
         assert moved <= 2e-5 * of, f"{moved} of {of} pairs changed their bin"

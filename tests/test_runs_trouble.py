@@ -48,6 +48,7 @@ def started(folder: Path, many: Path, tmp_path: Path) -> Iterator[subprocess.Pop
     process.wait()
 
 
+@pytest.mark.long
 def test_a_second_process_is_refused_while_the_first_lives(
     started: subprocess.Popen[str], folder: Path, many: Path, tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ except HeadscopeError as error:
 """
 
 
+@pytest.mark.long
 def test_a_full_disk_keeps_what_is_finished(folder: Path, tmp_path: Path) -> None:
     """A limit on the size of files stands in for the full disk: the same error, from the same call.
 
@@ -243,7 +245,7 @@ ITEMS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(items=st.lists(ITEMS, max_size=60))
 def test_bad_records_never_crash_a_run(items: list[Any], tiny: Tiny) -> None:
     run_with(items, tiny)

@@ -106,6 +106,7 @@ def test_no_rule_of_accessibility_is_broken(browser: Any, address: str, theme: s
     tab.close()
 
 
+@pytest.mark.long
 def test_the_address_brings_the_view_back(tab: Tab, browser: Any, address: str, passage: str) -> None:
     page = tab.open(address)
     page.click("[data-layer='6'][data-head='2']")
@@ -274,6 +275,7 @@ def test_right_to_left_and_white_space_are_seen(browser: Any, tiny: Any, embedde
         tab.close()
 
 
+@pytest.mark.long
 def test_on_a_phone_and_in_the_dark(browser: Any, address: str, seen: Inspection) -> None:
     tab = Tab(browser, width=390, height=844, has_touch=True, is_mobile=True, color_scheme="dark")
     page = tab.open(address)
