@@ -47,7 +47,7 @@ def tops(seen: Inspection, layer: int, head: int) -> set[tuple[int, int]]:
     return {places[number] for number in naive_order.top_pairs(naive_order.order(values, cuts))}
 
 
-@pytest.mark.parametrize("reading", first_of(READINGS[::-1]))
+@pytest.mark.parametrize("reading", first_of([*READINGS][::-1]))
 def test_everything_follows_the_switch(tab: Tab, address: str, seen: Inspection, reading: str) -> None:
     own = seen.read_as(reading)
     page = tab.open(address)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import headscope
 from headscope.findings import MARKS
@@ -187,7 +188,7 @@ def test_layers_have_a_line_for_every_way(tab: Tab, address: str, hostile_run: h
     assert points(page, "sentence_preference", "way-tau") == pytest.approx(pooled, abs=0.0051)
     page.click(".card[data-quantity=sentence_preference] summary")
     cells = page.locator(".card[data-quantity=sentence_preference] tbody tr").first.locator("td")
-    assert cells.count() == 3
+    expect(cells).to_have_count(3)
     page.click(".card[data-quantity=separation_sentence] h4 button")
     page.wait_for_selector(".run-page[data-ready='separation_sentence/dot']")
 
