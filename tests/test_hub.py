@@ -34,6 +34,7 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_hub_id_is_fetched_cached_and_checked(model: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with local_hub({"someone/bert12": model}) as (address, asked):

@@ -45,6 +45,7 @@ def test_the_embedded_model_knows_english(embedded: headscope.Model) -> None:
         assert embedded.tokenizer.convert_ids_to_tokens(best) == answer
 
 
+@pytest.mark.long
 def test_the_embedded_models_last_layers_turn_to_separators(embedded: headscope.Model) -> None:
     focus = np.array([embedded.inspect(p["text"]).layer_summary().stop_focus for p in headscope.passages()[::8]])
     assert np.nanmean(focus[:, -2:]) > 1.5

@@ -85,6 +85,7 @@ def test_blocks_and_groups_add_up_to_the_totals(result: headscope.Result) -> Non
                     np.testing.assert_allclose(total, one.dataset[name].values, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.long
 def test_a_group_is_what_a_run_of_its_texts_alone_gives(result: headscope.Result, tiny: Tiny) -> None:
     chosen = result.select("law")
     alone = run(tiny("t5"), [t for t in TEXTS if t[2] == "law"], shard_size=3)

@@ -38,6 +38,7 @@ def test_the_order_in_which_shards_are_computed_does_not_matter(tiny: Tiny, tmp_
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "b", shard_size=3))
 
 
+@pytest.mark.long
 def test_batch_sizes_move_next_to_no_pair(embedded: headscope.Model) -> None:
     texts = [p["text"] for p in PASSAGES[:6]]
     base = run(embedded, texts, batch_size=1, threads=1)

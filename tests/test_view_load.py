@@ -106,6 +106,7 @@ def test_no_more_texts_are_kept_than_fit(embedded: headscope.Model, monkeypatch:
 # ---------------------------------------------------------------------- as a process
 
 
+@pytest.mark.long
 def test_the_viewer_starts_answers_and_ends_when_told_to() -> None:
     with view_process("A cat.") as viewer:
         place, process = viewer.place, viewer.process
