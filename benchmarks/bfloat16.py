@@ -3,7 +3,8 @@
     python benchmarks/bfloat16.py [--texts FILE] [--limit 256] [--device cpu] [--model MODEL]
 
 Prints a Markdown table: for each column of the summaries, the largest and the median difference over layers and over
-heads, beside the spread of that number over the heads, and how many pairs change their bin. And the time of both runs.
+heads, beside the spread of that number over the heads, and how many pairs change their bin. Then the verdicts of both,
+and the time of both runs.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ def main() -> None:
         cells += [f"{x:.3g}" for x in heads[name]] if name in heads else ["–", "–", "–"]
         print(f"| {name} | {' | '.join(cells)} |")
     same = (full.summary().focal_token == half.summary().focal_token).mean()
-    print(f"\n{same:.0%} of the heads keep their most frequent focal token.")
+    print(f"\n{same:.0%} of the heads keep their most frequent focal token.\n")
+    print("| claim | float32 | bfloat16 | verdict in float32 | in bfloat16 |")
+    print("|---|---|---|---|---|")
+    for one, other in zip(full.findings(), half.findings(), strict=True):
+        print(f"| {one.key} | {one.interval()} | {other.interval()} | {one.verdict} | {other.verdict} |")
 
 
 if __name__ == "__main__":
