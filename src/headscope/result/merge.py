@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5netcdf
 import numpy as np
 
 from headscope.files import OTHER_FOLDER, written_whole
 from headscope.measures.variables import FOCAL_TOKENS, Shape, Sums
 from headscope.result.checksum import seal
 from headscope.result.neighbours import blocks_of, most_blocks
+from headscope.result.netcdf import create
 from headscope.result.parts import Array, Shards, add_sums, kept_for_groups
 from headscope.result.schema import VERSION
 from headscope.result.shards import Largest
@@ -48,13 +48,13 @@ def write_result(
     blocks = blocks_of([info.group for info in infos], most_blocks(list(shapes.values())))
     bounds = _bounds(chosen, blocks)
     with written_whole(file, remedy) as partial:
-        with h5netcdf.File(partial, "w") as out:
+        with create(partial) as out:
             for key, value in header.items():
                 out.attrs[key] = value if isinstance(value, (str, int, float)) else json.dumps(value)
             out.attrs["schema"] = VERSION
             out.attrs["stacks"] = ", ".join(shapes)
             writers = {
-                stack: StackWriter(out if place == 0 else out.create_group(stack), stack, shape, bounds[stack])
+                stack: StackWriter(out if place == 0 else out.group(stack), stack, shape, bounds[stack])
                 for place, (stack, shape) in enumerate(shapes.items())
             }
             for writer in writers.values():

@@ -20,6 +20,7 @@ from headscope.measures.block_sums import BlockSums
 from headscope.measures.variables import Shape
 from headscope.result.adding import ResultBlocks, check_same, shared_texts
 from headscope.result.merge import write_result
+from headscope.result.netcdf import open_group
 from headscope.result.parts import kept_for_groups
 from headscope.result.schema import FILE, read_attributes
 from headscope.result.stack_writer import BLOCKS, GROUPS
@@ -130,8 +131,7 @@ class Result(ResultShortcuts):
 
     def _opened(self, part: str) -> xr.Dataset:
         inside = [] if self.name == self.stacks[0] else [self.name]
-        group = "/".join([*inside, *([part] if part else [])]) or None
-        return xr.open_dataset(self.file, engine="h5netcdf", group=group)
+        return open_group(self.file, "/" + "/".join([*inside, *([part] if part else [])]))
 
     def layer_summary(self, tau: float | None = None) -> pd.DataFrame:
         """A row per layer, what its typical head does: separator focus, reach, preferences; and its focal tokens."""
@@ -227,7 +227,7 @@ class Result(ResultShortcuts):
         words: dict[int, str] = {}
         for source in sources:
             words |= source.words()
-        kept = {k: v for k, v in self.attrs.items() if k not in ("schema", "stacks", "stack", "_NCProperties")}
+        kept = {k: v for k, v in self.attrs.items() if k not in ("schema", "stacks", "stack")}
 
         def text(ids: Iterable[int]) -> list[str]:
             return [words.get(i, "") for i in ids]

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import h5netcdf
+import h5py
 import numpy as np
 
 from headscope.errors import HeadscopeError, brief
 from headscope.result.checksum import check_seal
+from headscope.result.netcdf import attributes
 
 FILE = "result.nc"
 VERSION = 3  # of results, shards and runs' folders; 1 and 2 are the first edition of the method
@@ -44,8 +45,8 @@ def read_attributes(file: Path) -> dict[str, Any]:
         raise HeadscopeError(f"there is no file {str(file)!r}", "check the path")
     try:
         check_seal(file)
-        with h5netcdf.File(file, "r") as opened:  # much faster than a whole dataset
-            attrs = dict(opened.attrs)
+        with h5py.File(file, "r") as opened:  # much faster than a whole dataset
+            attrs = attributes(opened)
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise HeadscopeError(
             f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged or something else"

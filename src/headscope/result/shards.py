@@ -49,9 +49,8 @@ def unpack(source: bytes | Path, wanted: Callable[[str], bool] = lambda name: Tr
     with _opened(source) as file:
         for stack, group in file.items():
             sums[stack] = {}
-            for name, stored in group.items():
-                if not wanted(name):
-                    continue
+            for name in filter(wanted, group):
+                stored = group[name]
                 values = stored[()]
                 if name == MATRIX:
                     size = int(stored.attrs["size"])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.measures.variables import DIMENSIONS, FOCAL_TOKENS, Shape, coordinates, variable
+from headscope.result.netcdf import Group
 from headscope.result.parts import ShardInfo, add_sums, is_coarser
 from headscope.result.shards import smallest
 
@@ -26,27 +27,27 @@ TokenText = Callable[[Iterable[int]], list[str]]
 class StackWriter:
     """One stack's part of the file, filled block by block, then variable by variable and group by group."""
 
-    def __init__(self, group: Any, stack: str, shape: Shape, bounds: Mapping[str, int]) -> None:
+    def __init__(self, group: Group, stack: str, shape: Shape, bounds: Mapping[str, int]) -> None:
         self.group, self.shape, self.bounds = group, shape, bounds
         self.totals: dict[str, Array] = {}
         self.small: dict[str, list[Array]] = {}  # of blocks, until the last
-        self.large: dict[str, Any] = {}  # of blocks, in the file
+        self.large: dict[str, h5py.Dataset] = {}  # of blocks, in the file
         self.tokens = np.zeros(0, dtype=np.int64)
-        values_of = {name: values for name, values in coordinates(shape).items() if name != "token"}
-        group.dimensions = {name: len(values) for name, values in values_of.items()}
         group.attrs["stack"] = stack
-        for name, values in values_of.items():
-            _write(group, name, (name,), values, DIMENSIONS[name].meaning)
+        for name, values in coordinates(shape).items():
+            if name != "token":
+                group.coordinate(name, values, DIMENSIONS[name].meaning)
 
     # ------------------------------------------------------------------ blocks
 
     def about_blocks(self, infos: Sequence[ShardInfo], blocks: Sequence[tuple[int, ...]]) -> None:
         """Write down which texts the blocks hold."""
-        inner = self.blocks = self.group.create_group(BLOCKS)
+        inner = self.blocks = self.group.group(BLOCKS)
         held = [[infos[number] for number in block] for block in blocks]
         hashes = [[hash_ for info in block for hash_ in info.hashes] for block in held]
         of_block = np.repeat(np.arange(len(blocks)), [len(each) for each in hashes])
-        inner.dimensions = {"block": len(blocks), "shard": len(of_block)}
+        inner.dimension("block", len(blocks))
+        inner.dimension("shard", len(of_block))
         groups = np.array([block[0].group for block in held], dtype=object)
         _write(inner, "group", ("block",), groups, "group of the texts")
         texts = np.array([sum(info.texts for info in block) for block in held])
@@ -65,7 +66,7 @@ class StackWriter:
             if not is_coarser(variable(name), self.shape):
                 add_sums(self.totals, {name: values})
 
-    def _large_for_blocks(self, name: str, values: Array) -> Any:
+    def _large_for_blocks(self, name: str, values: Array) -> h5py.Dataset:
         if name not in self.large:
             dtype = values.dtype if values.dtype.kind == "f" else np.min_scalar_type(self.bounds[name])
             options = _storage(variable(name).dims_of_block, values.shape)
@@ -88,15 +89,13 @@ class StackWriter:
     def about_groups(self, names: Sequence[str]) -> None:
         """Name the groups. Where there is one, the totals are its sums."""
         if len(names) > 1:
-            inner = self.group.create_group(GROUPS)
-            inner.dimensions = {"group": len(names)}
-            _write(inner, "group", ("group",), np.array(names, dtype=object), "group of the texts")
+            inner = self.group.group(GROUPS)
+            inner.coordinate("group", np.array(names, dtype=object), "group of the texts")
 
     def about_tokens(self, tokens: NDArray[np.int64], token_text: TokenText) -> None:
         """Name the ids that are focal anywhere."""
         self.tokens = tokens
-        self.group.dimensions["token"] = len(tokens)
-        _write(self.group, "token", ("token",), tokens, DIMENSIONS["token"].meaning)
+        self.group.coordinate("token", tokens, DIMENSIONS["token"].meaning)
         text = np.array(token_text(tokens.tolist()), dtype=object)
         _write(self.group, "token_text", ("token",), text, "the token's own form")
 
@@ -118,17 +117,15 @@ class StackWriter:
         self._put(self._make(self.group, name, dims, values.dtype, _storage(dims, size)), name, values, ())
 
     @staticmethod
-    def _make(group: Any, name: str, dims: tuple[str, ...], dtype: Any, options: Mapping[str, Any]) -> Any:
-        target = group.create_variable(name, dims, dtype, **options)
-        target.attrs["description"] = variable(name).meaning
-        return target
+    def _make(group: Group, name: str, dims: tuple[str, ...], dtype: Any, options: Mapping[str, Any]) -> h5py.Dataset:
+        return group.variable(name, dims, dtype, variable(name).meaning, **options)
 
     def _size(self, name: str, values: Array) -> tuple[int, ...]:
         if name != FOCAL_TOKENS:
             return values.shape
         return len(self.shape.layers), self.shape.heads, len(self.tokens)
 
-    def _put(self, target: Any, name: str, values: Array, where: tuple[int, ...]) -> None:
+    def _put(self, target: h5py.Dataset, name: str, values: Array, where: tuple[int, ...]) -> None:
         """Write values to their place; entries of focal tokens become a table of each layer."""
         if name != FOCAL_TOKENS:
             if values.size:
@@ -153,9 +150,7 @@ def _storage(dims: Sequence[str], shape: Sequence[int]) -> dict[str, Any]:
     return COMPRESSION | {"chunks": tuple(pieces.values())}
 
 
-def _write(group: Any, name: str, dims: tuple[str, ...], values: Array, meaning: str) -> None:
-    text = values.dtype == object
-    target = group.create_variable(name, dims, h5py.string_dtype() if text else values.dtype)
+def _write(group: Group, name: str, dims: tuple[str, ...], values: Array, meaning: str) -> None:
+    target = group.variable(name, dims, values.dtype, meaning)
     if values.size:
         target[...] = values
-    target.attrs["description"] = meaning
