@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
 import headscope
 import planted
 from headscope.findings.checks import ControlRun
@@ -71,7 +69,7 @@ def simulate(
     """Draw corpora from a pool with these effects and judge them, with control runs of as many texts as the pool."""
     pool = pool_of(model, effects, texts, seed)
     runs = control_runs(model, effects, keys, texts, seed)
-    truth = truth_of(pool)
+    truth = Numbers(pool, Resampling(pool.windows, draws=0))
     true_of = {key: [truth.measure(each.number).value for each in claim(key).statistics] for key in keys}
     counts = {key: dict.fromkeys(("holds", "qualified", "wrong", "covered", "can_tell"), 0) for key in keys}
     for place, corpus in enumerate(planted.corpora(pool, size, number, seed + 1)):
@@ -88,12 +86,6 @@ def simulate(
         Outcome(key, what, size, number, true_of[key][0], **{name: n / number for name, n in counts[key].items()})
         for key in keys
     ]
-
-
-def truth_of(pool: BlockSums) -> Numbers:
-    """What is true of the pool, of which corpora are samples: as if it came again and again, without any chance."""
-    whole = planted.combined(pool, np.ones((8, pool.blocks)))
-    return Numbers(whole, Resampling(whole.windows, draws=0))
 
 
 def recovered(
