@@ -7,7 +7,7 @@ method's definitions, `compiled_accumulator` is fast on a CPU; all pass the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
 from headscope.measures.columns import RowTable
-from headscope.measures.variables import Sums
+from headscope.measures.variables import Array, Sums, Variable
 from headscope.tap import LayerHeads
 from headscope.windows import WindowBatch
 
@@ -100,3 +100,18 @@ class LayerBatch:
         """|O_i|² of every token, 0 for padding: (B, H, T)."""
         tokens = np.arange(self.products.shape[-1]) < self.queries.lengths[:, None]  # (B, T)
         return np.where(tokens[:, None], np.diagonal(self.products, axis1=-2, axis2=-1), 0.0).astype(np.float64)
+
+
+def fill_declared(
+    declared: Iterable[Variable], sums: Mapping[str, Array], k: int, read: Callable[[], LayerBatch]
+) -> None:
+    """Have variables filled that were declared elsewhere, in the k-th layer of a stack's sums.
+
+    `read` makes the layer as they see it; it is called only where there are any, for it may have to move tensors.
+    """
+    own = [(each, each.fill) for each in declared if each.fill is not None]
+    if not own:
+        return
+    batch = read()
+    for each, fill in own:
+        fill(batch, np.moveaxis(sums[each.name], each.dims.index("layer"), 0)[k])

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.choices import LONGEST_SUMMED
+from headscope.choices import LONGEST_SUMMED, Choices
 from headscope.measures import order
 from headscope.measures.bands import bands_of_distances
 from headscope.measures.comparisons import COMPARED, CONTRASTED
 from headscope.measures.loops import tokens as token_loops
 from headscope.measures.own_relations import Labels, label_numbers
 from headscope.measures.relations import CODES, RELATIONS, UNRELATED
+from headscope.windows import WindowBatch
 from headscope.windows.window import PUNCTUATION, STOP, Window
 
 
@@ -98,6 +99,30 @@ def index_batch(
         class_ends=padded([one.class_ends for one in indexed], np.int64),
         repeats=padded([one.repeats for one in indexed], np.int32, -1),
     )
+
+
+class StackIndex:
+    """The index of a batch by stack, made when it is first asked for: stacks that share windows share their index."""
+
+    def __init__(self, batch: WindowBatch, length: int, choices: Choices, relations: Mapping[str, Labels]) -> None:
+        self.batch, self.length, self.choices, self.relations = batch, length, choices, relations
+        self._indexed: dict[int, BatchIndex] = {}
+
+    def of_stack(self, stack: str) -> tuple[BatchIndex, BatchIndex]:
+        """The index of the tokens that query in a stack, and of those that are read."""
+        queries, keys = self.batch.of_stack(stack)
+        return self._of(queries), self._of(keys)
+
+    def _of(self, windows: tuple[Window, ...]) -> BatchIndex:
+        if id(windows) not in self._indexed:
+            self._indexed[id(windows)] = index_batch(
+                windows,
+                self.length,
+                repeated=self.choices.repeated,
+                special=self.choices.special,
+                relations=self.relations,
+            )
+        return self._indexed[id(windows)]
 
 
 class _IndexedWindow:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headscope.measures.variables import Shape
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -75,3 +77,15 @@ class RowTable:
             missing = none & COLUMNS[name].of_pairs
             self.values[name][where, k] = np.where(missing, np.nan, values)
         self.focal[where, k], self.focal_null[where, k] = focal, focal_null
+
+
+def row_tables(windows: int | None, shapes: Mapping[str, Shape]) -> dict[str, RowTable]:
+    """Empty rows of every stack for so many windows; none where rows are not wanted (None).
+
+    >>> shapes = {"encoder": Shape((0, 1), heads=2, length=8)}
+    >>> list(row_tables(3, shapes)), list(row_tables(None, shapes))
+    (['encoder'], [])
+    """
+    if windows is None:
+        return {}
+    return {name: RowTable(windows, shape.layers, shape.heads) for name, shape in shapes.items()}

@@ -16,8 +16,8 @@ from torch import Tensor
 from headscope.choices import Choices
 from headscope.measures.accumulator import LayerBatch, NotFinite
 from headscope.measures.attention import may_read
-from headscope.measures.batch_index import BatchIndex, index_batch
-from headscope.measures.columns import RowTable
+from headscope.measures.batch_index import BatchIndex, StackIndex
+from headscope.measures.columns import row_tables
 from headscope.measures.compiled_sums import LayerTensors, StackSums
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
@@ -44,7 +44,7 @@ class CompiledAccumulator:
         self.choices, self.relations = choices, relations or {}
         self.length = max(shape.length for shape in shapes.values())
         self.stacks = {name: StackSums(shape, choices) for name, shape in shapes.items()}
-        self.rows = {name: RowTable(rows, s.layers, s.heads) for name, s in shapes.items()} if rows is not None else {}
+        self.rows = row_tables(rows, shapes)
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._local = threading.local()  # buffers for matrices, kept by each thread from batch to batch
@@ -53,7 +53,7 @@ class CompiledAccumulator:
         """Index the windows of a batch and count what they hold, whatever the heads make of it."""
         opened = CompiledBatch(self, batch, first)
         for name, stack in self.stacks.items():
-            stack.add_windows(*opened.of_stack(name))
+            stack.add_windows(*opened.index.of_stack(name))
         return opened
 
     def sums(self) -> Sums:
@@ -97,27 +97,11 @@ class CompiledBatch:
     """One batch on its way through the model."""
 
     def __init__(self, accumulator: CompiledAccumulator, batch: WindowBatch, first: int) -> None:
-        self.accumulator, self.batch, self.first = accumulator, batch, first
-        self._indexed: dict[int, BatchIndex] = {}
+        self.accumulator, self.first = accumulator, first
+        self.index = StackIndex(batch, accumulator.length, accumulator.choices, accumulator.relations)
         self._read: dict[str, tuple[Tensor | None, Readable]] = {}
         # Focal tokens from the top pairs of every layer, until all are there.
         self._top = {name: stack.no_top(len(batch.windows)) for name, stack in accumulator.stacks.items()}
-
-    def of_stack(self, stack: str) -> tuple[BatchIndex, BatchIndex]:
-        """The index of the tokens that query in a stack, and of those that are read."""
-        queries, keys = self.batch.of_stack(stack)
-        accumulator, indexed = self.accumulator, self._indexed
-        choices = accumulator.choices
-        for windows in (queries, keys):
-            if id(windows) not in indexed:
-                indexed[id(windows)] = index_batch(
-                    windows,
-                    accumulator.length,
-                    repeated=choices.repeated,
-                    special=choices.special,
-                    relations=accumulator.relations,
-                )
-        return indexed[id(queries)], indexed[id(keys)]
 
     def layer(self, heads: LayerHeads) -> None:
         """Add what one layer read and wrote."""
@@ -126,7 +110,7 @@ class CompiledBatch:
         if stack is None or heads.layer not in stack.shape.layers:
             return
         assert heads.weights is not None
-        queries, keys = self.of_stack(heads.stack)
+        queries, keys = self.index.of_stack(heads.stack)
         readable = self._readable(heads, queries, keys)
         products = accumulator.products(stack.vectors(heads, queries))
         weights = heads.weights.float().contiguous().cpu().numpy()
@@ -149,7 +133,7 @@ class CompiledBatch:
     def finish(self) -> None:
         """Add what needs all layers."""
         for name, stack in self.accumulator.stacks.items():
-            stack.add_mixed(self.of_stack(name)[0], self._top[name])
+            stack.add_mixed(self.index.of_stack(name)[0], self._top[name])
 
     def _readable(self, heads: LayerHeads, queries: BatchIndex, keys: BatchIndex) -> Readable:
         """What may be read: the same for most layers of a stack."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headscope.choices import BINS, FEW_PAIRS, LONGEST_SUMMED, THRESHOLDS, Choices, first_high_bin, step_of
 from headscope.errors import HeadscopeError
-from headscope.measures.accumulator import LayerBatch
+from headscope.measures.accumulator import LayerBatch, fill_declared
 from headscope.measures.bands import band_names
 from headscope.measures.batch_index import BatchIndex
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
@@ -319,9 +319,7 @@ class StackSums:
         at_tau = step_of(self.choices.tau)
         tokens, null_tokens = (_ids_of(each[:, :, at_tau], queries) for each in (chosen.focal, chosen.focal_null))
         self.focal[k].note(tokens)
-        for each in self.declared:
-            if each.fill is not None:
-                each.fill(read, self._by_layer[each.name][k])
+        fill_declared(self.declared, sums, k, lambda: read)
         columns = text_columns(
             given=given, even=even, wins=order_rows.wins, weight=order_rows.weight, matched=level_rows.matched,
             likeness=order_rows.likeness, without=(queries.sizes < 2)[:, None] | self.shape.cross,

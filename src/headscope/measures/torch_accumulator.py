@@ -5,7 +5,7 @@ It is what faster ones are held to. `torch_measures` has what a layer makes of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.choices import Choices, first_high_bin, step_of
-from headscope.measures.accumulator import LayerBatch, NotFinite
+from headscope.measures.accumulator import LayerBatch, NotFinite, fill_declared
 from headscope.measures.attention import even_of_batch, may_read
-from headscope.measures.columns import COLUMNS, RowTable
+from headscope.measures.columns import COLUMNS, row_tables
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS, INSIDE
 from headscope.measures.own_relations import Labels
 from headscope.measures.relations import BOTH, REPEATED, SAME_SENTENCE
@@ -51,7 +51,7 @@ class TorchAccumulator:
     ) -> None:
         self.choices, self.relations, self.threads = choices, relations or {}, threads
         self.stacks = {name: StackSums(shape) for name, shape in shapes.items()}
-        self.rows = {name: RowTable(rows, s.layers, s.heads) for name, s in shapes.items()} if rows is not None else {}
+        self.rows = row_tables(rows, shapes)
 
     def begin(self, batch: WindowBatch, first: int = 0) -> TorchBatch:
         """Take in the windows of a batch and count what they hold, whatever the heads make of it."""
@@ -121,7 +121,8 @@ class TorchBatch:
             columns.append(row(found[-1].sums, choices, stack.shape))
         ids = [focal_ids(each, own) for each, own in zip(found, pairs, strict=True)]
         stack.add_layer(heads.layer, found, [token for token, _ in ids])
-        stack.fill(heads.layer, lambda: self._layer_batch(heads))
+        place = stack.shape.layers.index(heads.layer)
+        fill_declared(stack.declared, stack.arrays, place, lambda: self._layer_batch(heads))
         self._top_focal[heads.stack][heads.layer] = [each.top_focal for each in found]
         if self.accumulator.rows:
             of_rows = {name: _numbers([each[name] for each in columns]) for name in COLUMNS}
@@ -193,16 +194,6 @@ class StackSums:
         for r, chosen in enumerate(top_focal):
             _, times = np.unique(chosen[chosen >= 0], return_counts=True)
             self.arrays["top_mixed"][r] += self._drawn[times].sum()
-
-    def fill(self, layer: int, read: Callable[[], LayerBatch]) -> None:
-        """Have variables filled that were declared elsewhere; `read` makes the layer as they see it."""
-        own = [(each, each.fill) for each in self.declared if each.fill is not None]
-        if not own:
-            return
-        batch = read()
-        for each, fill in own:
-            by_layer = np.moveaxis(self.arrays[each.name], each.dims.index("layer"), 0)
-            fill(batch, by_layer[self.shape.layers.index(layer)])
 
     def _zeros(self, layer: int, device: torch.device) -> Found:
         """Empty sums of one layer, without the dimension `layer`."""

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS, Choices, first_high_bin, step_of
 from headscope.errors import HeadscopeError
-from headscope.measures.accumulator import LayerBatch, NotFinite
+from headscope.measures.accumulator import LayerBatch, NotFinite, fill_declared
 from headscope.measures.bands import band_names
-from headscope.measures.batch_index import BatchIndex, index_batch
-from headscope.measures.columns import RowTable
+from headscope.measures.batch_index import StackIndex
+from headscope.measures.columns import row_tables
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.compiled_sums import StackSums, text_columns
 from headscope.measures.cuda.arguments import DTYPES, POINTERS, Constants, packed
@@ -54,13 +54,13 @@ class CudaAccumulator:
         self.choices, self.relations, self.threads, self.make_kernels = choices, relations or {}, threads, kernels
         self.length = max(shape.length for shape in shapes.values())
         self.stacks = {name: DeviceSums(shape, choices) for name, shape in shapes.items()}
-        self.rows = {name: RowTable(rows, s.layers, s.heads) for name, s in shapes.items()} if rows is not None else {}
+        self.rows = row_tables(rows, shapes)
 
     def begin(self, batch: WindowBatch, first: int = 0) -> CudaBatch:
         """Index the windows of a batch and count what they hold, whatever the heads make of it."""
         opened = CudaBatch(self, batch, first)
         for name, stack in self.stacks.items():
-            stack.host.add_windows(*opened.of_stack(name))
+            stack.host.add_windows(*opened.index.of_stack(name))
         return opened
 
     def sums(self) -> Sums:
@@ -75,23 +75,11 @@ class CudaBatch:
     """One batch on its way through the model."""
 
     def __init__(self, accumulator: CudaAccumulator, batch: WindowBatch, first: int) -> None:
-        self.accumulator, self.batch, self.first = accumulator, batch, first
-        self._indexed: dict[int, BatchIndex] = {}
+        self.accumulator, self.first = accumulator, first
+        self.index = StackIndex(batch, accumulator.length, accumulator.choices, accumulator.relations)
         self._on_device: dict[str, DeviceBatch] = {}
         self._read: dict[str, tuple[Tensor | None, dict[str, Tensor | None]]] = {}
         self._top: dict[str, list[Tensor]] = {name: [] for name in accumulator.stacks}
-
-    def of_stack(self, stack: str) -> tuple[BatchIndex, BatchIndex]:
-        """The index of the tokens that query in a stack, and of those that are read."""
-        queries, keys = self.batch.of_stack(stack)
-        accumulator, choices = self.accumulator, self.accumulator.choices
-        for windows in (queries, keys):
-            if id(windows) not in self._indexed:
-                self._indexed[id(windows)] = index_batch(
-                    windows, accumulator.length, repeated=choices.repeated, special=choices.special,
-                    relations=accumulator.relations,
-                )  # fmt: skip
-        return self._indexed[id(queries)], self._indexed[id(keys)]
 
     @torch.no_grad()
     def layer(self, heads: LayerHeads) -> None:
@@ -102,7 +90,7 @@ class CudaBatch:
         assert heads.weights is not None
         device = heads.outputs.device
         if heads.stack not in self._on_device:
-            self._on_device[heads.stack] = DeviceBatch(*self.of_stack(heads.stack), device)
+            self._on_device[heads.stack] = DeviceBatch(*self.index.of_stack(heads.stack), device)
         own = self._on_device[heads.stack]
         known = self._read.get(heads.stack)
         if known is None or known[0] is not heads.readable:
@@ -218,7 +206,10 @@ class DeviceSums:
             )
         self._unique(filled, kept, batch, size, kernels)
         self._add(filled, kept, batch, read)
-        self._fill(heads, products, weights, read, batch)
+        place = shape.layers.index(heads.layer)
+        fill_declared(
+            self.host.declared, self.host.arrays, place, lambda: self._on_host(heads, products, weights, read, batch)
+        )
         tokens = _ids(filled["focal"][:, :, step_of(choices.tau)], batch.tensors["ids"])
         self._focal[heads.layer].append(tokens)
         return filled | {"focal_ids": tokens}
@@ -306,22 +297,16 @@ class DeviceSums:
         to.scatter_add_(1, batch.tensors["category"].long(), torch.where(wide, even, 0.0))
         return to / (readable >= 1).sum(1).clamp_min(1)[:, None]
 
-    def _fill(
+    def _on_host(
         self, heads: LayerHeads, products: Tensor, weights: Tensor, read: dict[str, Tensor | None], batch: DeviceBatch
-    ) -> None:
-        """Have variables filled that were declared elsewhere, on the host."""
-        own = [(each, each.fill) for each in self.host.declared if each.fill is not None]
-        if not own:
-            return
+    ) -> LayerBatch:
+        """The layer as variables that were declared elsewhere see it, on the host."""
         even = read["even"]
         assert even is not None
-        layer = LayerBatch(
+        return LayerBatch(
             heads, products[self.host.outputs_source].cpu().numpy(), weights.cpu().numpy(), even.cpu().numpy(),
             batch.queries, batch.keys,
         )  # fmt: skip
-        for each, fill in own:
-            by_layer = np.moveaxis(self.host.arrays[each.name], each.dims.index("layer"), 0)
-            fill(layer, by_layer[self.shape.layers.index(heads.layer)])
 
     def add_mixed(self, top: Tensor, batch: DeviceBatch) -> None:
         """What heads drawn from all layers would have: `top` (L, B, H, readings)."""
