@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.measures.variables import Shape
+from headscope.measures.comparisons import COMPARISONS
+from headscope.measures.variables import Array, Shape
+from headscope.windows.window import END, STOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ _ALL = (
 )  # fmt: skip
 COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
 SCORES = tuple(column.name for column in _ALL if column.score)
+# Where columns come from: high pairs at the run's τ, matched counts by comparison, wins by contrast.
+ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
+MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
+                   "separator_similarity": "stop"}  # fmt: skip
+CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
+FEWEST_MATCHED = 5  # high pairs that are compared, before a text has a matched ratio of its own
 
 
 class RowTable:
@@ -89,3 +97,25 @@ def row_tables(windows: int | None, shapes: Mapping[str, Shape]) -> dict[str, Ro
     if windows is None:
         return {}
     return {name: RowTable(windows, shape.layers, shape.heads) for name, shape in shapes.items()}
+
+
+def text_columns(
+    *, given: Array, even: Array, wins: Array, weight: Array, matched: Array, likeness: Array, without: Array,
+    others: dict[str, Array],
+) -> dict[str, Array]:  # fmt: skip
+    """The columns of the rows per text: (B, H) each.
+
+    From attention and even attention by category, from wins and their weights by contrast, from matched counts by
+    comparison and side, and `others` as they are. Likeness is not a number where a window has no pairs, or the stack
+    no maps of them (`without`).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
+        auc = wins / weight  # (B, H, contrasts)
+        a, b = matched[..., 0], matched[..., 1]
+        preference = np.where(a + b < FEWEST_MATCHED, np.nan, (a + 0.5) / (b + 0.5))
+    columns = others | {"stop_focus": focus[..., STOP], "end_focus": focus[..., END]}
+    columns |= {name: preference[..., COMPARISONS.index(which)] for name, which in MATCHED_COLUMNS.items()}
+    columns |= {name: auc[..., place] for place, name in enumerate(CONTRAST_COLUMNS)}
+    columns["likeness"] = np.where(without, np.nan, likeness)
+    return columns

@@ -17,6 +17,7 @@ from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import LayerBatch, fill_declared
 from headscope.measures.bands import band_names
 from headscope.measures.batch_index import BatchIndex
+from headscope.measures.columns import ROW_COLUMNS, text_columns
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.focal_counts import FocalCounts
 from headscope.measures.loops import attention, by_level, by_order, focal, groups, levels
@@ -28,12 +29,10 @@ from headscope.measures.together import Together
 from headscope.measures.variables import FOCAL_TOKENS, Array, Shape, variables_of
 from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
-from headscope.windows.window import END, STOP
 
 # What a reading is the product of, and whether it is over the lengths of the two vectors.
 SOURCES = {"dot": ("outputs", False), "cosine": ("outputs", True), "centred": ("centred", True),
            "values": ("values", True)}  # fmt: skip
-FEWEST_MATCHED = 5  # high pairs that are compared, before a text has a matched ratio of its own
 EachPart = Callable[[int, Callable[[int, int], bool]], bool]
 LayerRows = tuple[dict[str, NDArray[np.float64]], NDArray[np.int64], NDArray[np.int64]]
 
@@ -334,34 +333,6 @@ class StackSums:
             self.arrays["distance_sum"] = np.einsum("lhbdr,d->lhbr", self.arrays["pairs"], distances)
         entries = [counted.entries(k) for k, counted in enumerate(self.focal)]
         return self.arrays | {FOCAL_TOKENS: np.concatenate(entries)}
-
-
-ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
-MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
-                   "separator_similarity": "stop"}  # fmt: skip
-CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
-
-
-def text_columns(
-    *, given: Array, even: Array, wins: Array, weight: Array, matched: Array, likeness: Array, without: Array,
-    others: dict[str, Array],
-) -> dict[str, Array]:  # fmt: skip
-    """The columns of the rows per text: (B, H) each.
-
-    From attention and even attention by category, from wins and their weights by contrast, from matched counts by
-    comparison and side, and `others` as they are. Likeness is not a number where a window has no pairs, or the stack
-    no maps of them (`without`).
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        focus = given / even[:, None]  # (B, H, categories); 0 / 0 where there is no such token
-        auc = wins / weight  # (B, H, contrasts)
-        a, b = matched[..., 0], matched[..., 1]
-        preference = np.where(a + b < FEWEST_MATCHED, np.nan, (a + 0.5) / (b + 0.5))
-    columns = others | {"stop_focus": focus[..., STOP], "end_focus": focus[..., END]}
-    columns |= {name: preference[..., COMPARISONS.index(which)] for name, which in MATCHED_COLUMNS.items()}
-    columns |= {name: auc[..., place] for place, name in enumerate(CONTRAST_COLUMNS)}
-    columns["likeness"] = np.where(without, np.nan, likeness)
-    return columns
 
 
 def _centred(outputs: Tensor, counting: Tensor) -> Tensor:

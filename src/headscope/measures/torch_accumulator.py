@@ -18,7 +18,7 @@ from torch import Tensor
 from headscope.choices import Choices, first_high_bin, step_of
 from headscope.measures.accumulator import LayerBatch, NotFinite, fill_declared
 from headscope.measures.attention import even_of_batch, may_read
-from headscope.measures.columns import COLUMNS, row_tables
+from headscope.measures.columns import COLUMNS, FEWEST_MATCHED, MATCHED_COLUMNS, row_tables
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS, INSIDE
 from headscope.measures.own_relations import Labels
 from headscope.measures.relations import BOTH, REPEATED, SAME_SENTENCE
@@ -29,8 +29,6 @@ from headscope.measures.variables import FOCAL_TOKENS, Array, Shape, Sums, varia
 from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES, Window, WindowBatch
 from headscope.windows.window import END, STOP
-
-FEWEST_MATCHED = 5  # a + b of a matched ratio that means something
 
 
 class TorchAccumulator:
@@ -286,11 +284,7 @@ def row(sums: Found, choices: Choices, shape: Shape) -> Found:
         "repetition_share": high[:, [REPEATED, BOTH]].sum(1) / number,
         "focal_share": sums["focal_share"][:, step],
     }
-    for name, comparison in (
-        ("sentence_preference", "sentence"),
-        ("repetition_preference", "repetition"),
-        ("separator_similarity", "stop"),
-    ):
+    for name, comparison in MATCHED_COLUMNS.items():
         a, b = matched[:, COMPARISONS.index(comparison)].unbind(1)
         columns[name] = torch.where(a + b < FEWEST_MATCHED, nothing, (a + 0.5) / (b + 0.5))
     for k, contrast in enumerate(CONTRASTED):

@@ -18,9 +18,9 @@ from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import LayerBatch, NotFinite, fill_declared
 from headscope.measures.bands import band_names
 from headscope.measures.batch_index import StackIndex
-from headscope.measures.columns import row_tables
+from headscope.measures.columns import row_tables, text_columns
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
-from headscope.measures.compiled_sums import StackSums, text_columns
+from headscope.measures.compiled_sums import StackSums
 from headscope.measures.cuda.arguments import DTYPES, POINTERS, Constants, packed
 from headscope.measures.cuda.device_batch import DeviceBatch
 from headscope.measures.cuda.kernels import Kernels, cuda_kernels
