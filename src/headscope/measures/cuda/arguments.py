@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headscope.choices import THRESHOLDS
+from headscope.choices import BINS, THRESHOLDS
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED
+from headscope.measures.order import ORDER_BINS, SAMPLED
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
 from headscope.measures.similarity import EDGES
 from headscope.windows import CATEGORIES
@@ -164,3 +165,41 @@ def packed(numbers: Mapping[str, int], theta: float, tensors: Mapping[str, Tenso
         assert tensor.is_contiguous(), f"{name} is not in one piece"
         pointers.append(tensor.data_ptr())
     return struct.pack(f"{len(NUMBERS)}qd{len(pointers)}Q", *(numbers[name] for name in NUMBERS), theta, *pointers)
+
+
+# ---------------------------------------------------------------------- memory on the chip
+# What a block of each kernel divides up at its beginning, in bytes: doubles and u64 take 8, int and float 4.
+
+ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
+
+
+def attention_bytes(numbers: Mapping[str, int]) -> int:
+    """Of `attention`."""
+    return 8 * (numbers["keys"] + numbers["tokens"] + ROOM) + 4 * 2 * len(THRESHOLDS) * len(CATEGORIES)
+
+
+def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
+    """Of `by_order`."""
+    bands, counting, ids = numbers["bands"], numbers["counting"], numbers["most_ids"]
+    readings = len(constants.source_of)
+    shown = readings + constants.maps
+    wins = shown * bands * (len(CONTRASTED) + 2)
+    by_shown = SAMPLED + ORDER_BINS + bands * len(RELATIONS) * ORDER_BINS  # samples, edges, histograms
+    by_reading = bands * 2 * ORDER_BINS + counting + ids  # regions, degrees, times
+    return 8 * (ROOM + wins + ids) + 4 * (shown * by_shown + readings * by_reading + ids + readings + 2)
+
+
+def level_bytes(numbers: Mapping[str, int]) -> int:
+    """Of `by_level`, but for how often ids occur in each level (`times_bytes`)."""
+    passed, kinds, ids = len(THRESHOLDS) + 1, numbers["bands"] * len(RELATIONS), numbers["most_ids"]
+    return 8 * (ROOM + 2 * passed + ids) + 4 * (passed + kinds + ids + 2)
+
+
+def times_bytes(numbers: Mapping[str, int]) -> int:
+    """Of `by_level`, where the chip has room for it; else it is `scratch`."""
+    return 4 * 2 * BINS * numbers["most_ids"]
+
+
+def mixed_bytes(most_ids: int) -> int:
+    """Of `mixed`."""
+    return 8 * ROOM + 4 * most_ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,8 +13,18 @@ from torch import Tensor
 from headscope.measures.attention import may_read
 from headscope.measures.batch_index import BatchIndex
 from headscope.measures.order import SAMPLED
+from headscope.windows import CATEGORIES
 
 INTEGERS = ("sizes", "positions", "sampled", "id_number", "distinct", "firsts", "by_count", "class_ends")
+
+
+class DeviceReadable(NamedTuple):
+    """Who may read whom in a batch: the same for most layers of a stack."""
+
+    readable: Tensor  # (B, T): how many tokens each may read
+    even: Tensor  # (B, Tk): what each would receive if all read evenly
+    directions: Tensor | None  # (B, T, T): 1 over the directions in which a pair may be read; none of cross-attention
+    even_by_category: Tensor  # (B, C): the mean weight that a token that reads would give to each category
 
 
 @dataclass
@@ -53,8 +64,8 @@ class DeviceBatch:
         for name, values in own.items():
             self.tensors[name] = torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
 
-    def read_by(self, readable: Tensor | None, *, cross: bool) -> dict[str, Tensor | None]:
-        """Who may read whom: how many tokens each may read, what even attention gives, directions of pairs."""
+    def read_by(self, readable: Tensor | None, *, cross: bool) -> DeviceReadable:
+        """Who may read whom, and what even attention would give."""
         size, tall, wide = len(self.queries.lengths), self.queries.category.shape[1], self.keys.category.shape[1]
         allowed = may_read(readable, size, tall, wide, self.device)  # (B, T, Tk)
         reads = torch.arange(tall, device=self.device) < self.tensors["queries_of"][:, None]
@@ -62,8 +73,11 @@ class DeviceBatch:
         allowed = allowed & reads[:, :, None] & is_read[:, None, :]
         number = allowed.sum(2)
         even = (allowed.double() / number.clamp_min(1)[:, :, None]).sum(1)
-        found: dict[str, Tensor | None] = {"readable": number.int(), "even": even.contiguous(), "directions": None}
+        by_category = torch.zeros((size, len(CATEGORIES)), dtype=torch.float64, device=self.device)
+        by_category.scatter_add_(1, self.tensors["category"].long(), even)
+        by_category /= (number >= 1).sum(1).clamp_min(1)[:, None]
+        directions = None
         if not cross:
             ways = allowed.float() + allowed.transpose(1, 2).float()
-            found["directions"] = torch.where(ways > 0, 1 / ways.clamp_min(1), 0.0).contiguous()
-        return found
+            directions = torch.where(ways > 0, 1 / ways.clamp_min(1), 0.0).contiguous()
+        return DeviceReadable(number.int(), even.contiguous(), directions, by_category)
