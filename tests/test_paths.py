@@ -13,7 +13,7 @@ import torch
 
 import headscope
 from cuda_on_cpu import cpu_kernels
-from headscope.choices import Choices
+from headscope.choices import CUDA, Choices
 from headscope.errors import HeadscopeError
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.runs import paths
@@ -33,7 +33,7 @@ def same_numbers(one: headscope.Result, other: headscope.Result) -> None:
 @pytest.fixture
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The card's kernels, compiled for the CPU."""
-    monkeypatch.setitem(paths.PATHS, paths.CUDA, partial(CudaAccumulator, kernels=cpu_kernels))
+    monkeypatch.setitem(paths.PATHS, CUDA, partial(CudaAccumulator, kernels=cpu_kernels))
     monkeypatch.setattr(paths, "cuda_lacks", lambda device, choices: "")
 
 

@@ -19,6 +19,9 @@ THRESHOLDS = tuple(k / (BINS - 1) for k in range(1, BINS - 1))  # 0.05, 0.10, â€
 FEW_PAIRS = 10  # with fewer high pairs than this, a focal token says little
 LONGEST_SUMMED = 512  # tokens; the mean matrix of longer windows is not kept
 DEFAULT_WINDOW = 128  # tokens, the paper's
+# Who counts: compiled loops on the CPU, plain torch, a graphics card's kernels. No choice of the method: numbers are
+# the same but for rounding.
+COMPILED, TORCH, CUDA = PATH_NAMES = ("compiled", "torch", "cuda")
 
 Reading = Literal["dot", "cosine", "centred", "values"]
 Scale = Literal["max", "rank"]

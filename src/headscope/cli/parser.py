@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from headscope.choices import PATH_NAMES
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
 from headscope.version import __version__
@@ -156,7 +157,7 @@ def _working(work: argparse._ArgumentGroup) -> None:
     work.add_argument("--threads", type=int, metavar="N", help="cores to use (default: all)")
     work.add_argument(
         "--path",
-        choices=["compiled", "torch", "cuda"],
+        choices=PATH_NAMES,
         help="who counts: loops on the CPU, plain torch, a graphics card's kernels (default: the fastest there is)",
     )
     work.add_argument("--quiet", action="store_true", help="print nothing but errors")

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
-from headscope.choices import Choices
+from headscope.choices import COMPILED, CUDA, TORCH, Choices
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.torch_accumulator import TorchAccumulator
 
-COMPILED, TORCH, CUDA = "compiled", "torch", "cuda"
 PATHS: dict[str, Callable[..., Accumulator]] = {
     COMPILED: CompiledAccumulator,
     TORCH: TorchAccumulator,

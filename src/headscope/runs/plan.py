@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headscope.choices import COMPILED
+
 SHARDS = 32  # of a small collection; large ones have more, of the largest size
 LARGEST_SHARD = 1024  # texts
 MOST_WINDOWS = 65_536  # of a shard, which are held at once: more than a gigabyte
@@ -22,7 +24,7 @@ class Plan:
     device: str
     batches: list[list[int]]  # [first shard, windows in a batch]
     per_text: bool = False
-    path: str = "compiled"  # who counts
+    path: str = COMPILED  # who counts
 
     def batch(self, shard: int) -> int:
         """How many windows go through the model at once in this shard.

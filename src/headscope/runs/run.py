@@ -123,13 +123,14 @@ class Run:
         plan, options = Plan(**before["plan"]), self.options
         was["plan"] = {"per_text": plan.per_text, "device": plan.device}
         now["plan"] = {"per_text": options.per_text, "device": device}
-        sizes: dict[str, tuple[Any, Any]] = {
+        named: dict[str, tuple[Any, Any]] = {
             "shard_size": (options.shard_size, plan.shard_size),
             "batch_size": (options.batch_size, plan.batches[0][1]),
+            "path": (options.path, plan.path),
         }
-        for name, (number, kept) in (sizes | {"path": (options.path, plan.path)}).items():
-            if number is not None:
-                was["plan"][name], now["plan"][name] = kept, number
+        for name, (asked, kept) in named.items():
+            if asked is not None:
+                was["plan"][name], now["plan"][name] = kept, asked
         changed = differences(was, now)
         if changed:
             raise HeadscopeError(

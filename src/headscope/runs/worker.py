@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from headscope.choices import COMPILED
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator, NotFinite
 from headscope.measures.columns import RowTable
@@ -19,7 +20,7 @@ from headscope.models.reading import OutOfMemory, Reader
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
 from headscope.runs.memory import Trimmer, check_tables
-from headscope.runs.paths import COMPILED, make_accumulator
+from headscope.runs.paths import make_accumulator
 from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
