@@ -513,7 +513,6 @@ extern "C" __global__ void by_level(const Args *args) {
     if (flat) { if (thread == 0) out.flat[head] = 1; return; }
     if (MAPS > 0)
         for (int i = thread; i < n; i += threads) atomicAdd(&joined[passed[own.positions[i]]], 1);
-    if (thread == 0) levels[0] = levels[20] = 0;
     __syncthreads();
     atomicAdd(&levels[0], (u64)total);
     atomicAdd(&levels[20], (u64)distances);
