@@ -15,7 +15,7 @@ from headscope.view.desk import Desk
 from headscope.view.run_data import RunData
 from serving import Place, serving
 
-pytest.register_assert_rewrite("runs")  # so that it says what failed, as a test does
+pytest.register_assert_rewrite("runs", "made_up_layers")  # so that they say what failed, as a test does
 
 
 @pytest.fixture(scope="session")
