@@ -26,6 +26,7 @@ class CpuKernels:
     """Kernels on the CPU; blocks one after the other."""
 
     most_shared = 227 << 10
+    processors = 5  # so that blocks have several windows
 
     def __init__(self, constants: Constants) -> None:
         assert COMPILER is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from headscope.measures.similarity import EDGES
 from headscope.windows import CATEGORIES
 
 NUMBERS = {
+    "windows": "B",
     "heads": "H",
     "tokens": "T",
     "keys": "Tk",
@@ -36,6 +38,8 @@ NUMBERS = {
     "fewest_for_top": "pairs of a window that has top pairs",
     "least_top": "no top pairs where fewer than one in so many is in the last bin",
     "by_band": "whether cells are bands",
+    "table_on_chip": "whether `by_level` has room for pairs by level",
+    "matrix_on_chip": "whether it has room for S",
     "value_groups": "heads that share value vectors make a group",
 }
 POINTERS = {  # name: type in C, shape and meaning
@@ -107,7 +111,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "longest": ("int", "(B, H)"),
     "row": ("double", "(B, H, 3): mean distance, share in one sentence, share of repetitions of the high pairs"),
     "not_finite": ("int", "(1,): set where a number is not"),
-    "scratch": ("int", "(B, H, 2, levels, K) where the chip has no room for it; else none"),
+    "scratch": ("int", "(blocks, H, 2, K, levels) where the chip has no room for it; else none"),
 }
 READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("given")]
 DTYPES = {
@@ -189,15 +193,24 @@ def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     return 8 * (ROOM + wins + ids) + 4 * (shown * by_shown + readings * by_reading + ids + readings + 2)
 
 
-def level_bytes(numbers: Mapping[str, int]) -> int:
-    """Of `by_level`, but for how often ids occur in each level (`times_bytes`)."""
-    passed, kinds, ids = len(THRESHOLDS) + 1, numbers["bands"] * len(RELATIONS), numbers["most_ids"]
-    return 8 * (ROOM + 2 * passed + ids) + 4 * (passed + kinds + ids + 2)
+class LevelMemory(NamedTuple):
+    """Memory of `by_level`: what it needs, and which tables there is room for, in the order of what they save."""
+
+    size: int
+    times: bool  # how often ids occur in each level; else it is `scratch`
+    table: bool  # pairs by level; else they are counted in the memory of the card
+    matrix: bool  # S; else it is read from there
 
 
-def times_bytes(numbers: Mapping[str, int]) -> int:
-    """Of `by_level`, where the chip has room for it; else it is `scratch`."""
-    return 4 * 2 * BINS * numbers["most_ids"]
+def level_memory(numbers: Mapping[str, int], most: int) -> LevelMemory:
+    """How `by_level` divides up at most so many bytes."""
+    tokens, ids, kinds = numbers["counting"], numbers["most_ids"], numbers["bands"] * len(RELATIONS)
+    size = 8 * (ROOM + 2 * tokens + ids) + 4 * (3 * tokens + ids + kinds + 4)
+    room = []
+    for table in (2 * BINS * ids, BINS * numbers["table"], tokens * (tokens | 1)):
+        room.append(size + 4 * table <= most)
+        size += 4 * table * room[-1]
+    return LevelMemory(size, *room)
 
 
 def mixed_bytes(most_ids: int) -> int:

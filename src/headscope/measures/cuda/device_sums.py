@@ -21,11 +21,10 @@ from headscope.measures.cuda.arguments import (
     POINTERS,
     Constants,
     attention_bytes,
-    level_bytes,
+    level_memory,
     mixed_bytes,
     order_bytes,
     packed,
-    times_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.kernels import Kernels
@@ -36,7 +35,7 @@ from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
 
 STEPS, REGIONS = len(THRESHOLDS), 3
-NARROW, WIDE = 128, 256  # threads of a block
+NARROW, WIDE, WIDEST = 128, 256, 1024  # threads of a block
 CHOSEN = ("focal", "focal_null", "top", "top_null")  # tokens, of which there may be none
 Tensors = dict[str, Tensor]
 Given = dict[str, Tensor | None]  # by name of a pointer; None: there is none
@@ -78,7 +77,7 @@ class DeviceSums:
         if heads.layer not in self._layers:
             self._layers[heads.layer] = self._kept(heads.outputs.device)
         kept, layer = self._layers[heads.layer], self._layer(heads, batch.queries)
-        filled, numbers = self._filled(layer.weights), self._numbers(heads.layer, layer, batch.queries)
+        filled, numbers = self._filled(layer.weights), self._numbers(heads.layer, layer, batch.queries, kernels)
         given: Given = dict.fromkeys(POINTERS)
         given |= batch.tensors | read._asdict() | layer._asdict() | kept | filled
         given |= self._workspace(numbers, layer.weights, kernels)
@@ -100,25 +99,27 @@ class DeviceSums:
         of_values = None if values is None else torch.linalg.vector_norm(values.double(), dim=-1).contiguous()
         return DeviceLayer(products, norms, norms[self.host.outputs_source], weights, of_values)
 
-    def _numbers(self, number: int, layer: DeviceLayer, queries: BatchIndex) -> dict[str, int]:
+    def _numbers(self, number: int, layer: DeviceLayer, queries: BatchIndex, kernels: Kernels) -> dict[str, int]:
         """The numbers that the kernels take; see `NUMBERS`."""
-        _, heads, tall, wide = layer.weights.shape
-        return {
-            "heads": heads, "tokens": tall, "keys": wide, "counting": queries.positions.shape[1],
+        size, heads, tall, wide = layer.weights.shape
+        numbers = {
+            "windows": size, "heads": heads, "tokens": tall, "keys": wide, "counting": queries.positions.shape[1],
             "most_pairs": queries.cells.shape[1], "most_ids": queries.ids.shape[1], "bands": self.bands,
             "table": self.table, "customs": len(self.shape.relations), "layer": number,
             "lowest": first_high_bin(self.choices.tau), "at_tau": step_of(self.choices.tau),
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
             "value_groups": 1 if layer.value_norms is None else layer.value_norms.shape[1],
         }  # fmt: skip
+        memory = level_memory(numbers, kernels.most_shared)
+        return numbers | {"table_on_chip": int(memory.table), "matrix_on_chip": int(memory.matrix)}
 
     def _workspace(self, numbers: dict[str, int], weights: Tensor, kernels: Kernels) -> Tensors:
         """Memory that the kernels use for a while: to compare rows, and for what the chip has no room for."""
         space = {}
         if self.host.compares_rows:
             space = {"roots": torch.empty_like(weights), "rows": torch.empty_like(weights)}
-        if level_bytes(numbers) + times_bytes(numbers) > kernels.most_shared:
-            times = (*weights.shape[:2], 2, BINS, numbers["most_ids"])
+        if not level_memory(numbers, kernels.most_shared).times:
+            times = (_blocks(weights, kernels), weights.shape[1], 2, numbers["most_ids"], BINS)
             space["scratch"] = torch.empty(times, dtype=torch.int32, device=weights.device)
         return space
 
@@ -133,8 +134,8 @@ class DeviceSums:
         if given["roots"] is not None:
             torch.matmul(given["roots"], given["roots"].transpose(-1, -2), out=given["rows"])
         kernels.launch("by_order", (heads, size), WIDE, order_bytes(numbers, self.constants), args)
-        at_level = level_bytes(numbers) + (times_bytes(numbers) if given["scratch"] is None else 0)
-        kernels.launch("by_level", (heads, size), WIDE, at_level, args)
+        on_chip = level_memory(numbers, kernels.most_shared).size
+        kernels.launch("by_level", (heads, _blocks(weights, kernels)), WIDEST, on_chip, args)
         matrix = given.get(MATRIX)
         if matrix is not None:
             kernels.launch("add_matrices", (heads, tall), NARROW, 0, args, batch.tensors["counts"], size, matrix,
@@ -306,6 +307,12 @@ class DeviceSums:
                 arrays["attention_correlation"][r, m, k] += kept["sum_correlation"][:, r, m]
         for m in range(self.maps):
             arrays["attention_wins"][m, k, :, :-1] += kept["sum_map_wins"][:, m]
+
+
+def _blocks(weights: Tensor, kernels: Kernels) -> int:
+    """How many blocks share the windows of a head, so that each processor of the card has one."""
+    size, heads = weights.shape[:2]
+    return min(size, -(-kernels.processors // heads))
 
 
 def _ids(numbers: Tensor, ids: Tensor) -> Tensor:

@@ -1,4 +1,5 @@
-// The sums of one layer of a batch, counted where the model runs. One block of threads to a head and a window.
+// The sums of one layer of a batch, counted where the model runs. One block of threads to a head and a window, or to
+// several windows of a head.
 //
 // What it takes and fills (struct Args), and the method's choices as constants, stand before this when it is compiled:
 // see arguments.py. Counts are whole numbers and are added by atomics, whose order does not matter. Sums of floats are
@@ -149,7 +150,7 @@ struct Head {
 
     __device__ Head(const Args *args, int b, int h) {
         const Args &of = *args;
-        const i64 head = (i64)b * of.heads + h, all = (i64)gridDim.y * of.heads, square = of.tokens * of.tokens;
+        const i64 head = (i64)b * of.heads + h, all = of.windows * of.heads, square = of.tokens * of.tokens;
         for (int s = 0; s < SOURCES; s++) {
             matrix[s] = args->products + (s * all + head) * square;
             norms[s] = args->norms + (s * all + head) * of.tokens;
@@ -209,12 +210,12 @@ __device__ inline void order_null(const Args *args, int b, int h, int distinct, 
 }
 
 // The id with the largest sum, the smallest number among equals; and that of the null. By one warp.
-__device__ inline void largest_id(const int *times, const int *by_count, const int *null_, int distinct, int &best, int &of_null) {
+__device__ inline void largest_id(const int *times, int stride, const int *by_count, const int *null_, int distinct, int &best, int &of_null) {
     u64 own = 0, other = 0;
     for (int r = threadIdx.x % WARP; r < distinct; r += WARP) {
-        u64 one = ((u64)times[r] << 32) | (u64)(0xffffffffu - (unsigned)r);
+        u64 one = ((u64)times[r * stride] << 32) | (u64)(0xffffffffu - (unsigned)r);
         own = one > own ? one : own;
-        one = ((u64)times[by_count[r]] << 32) | (u64)(0xffffffffu - (unsigned)null_[r]);
+        one = ((u64)times[by_count[r] * stride] << 32) | (u64)(0xffffffffu - (unsigned)null_[r]);
         other = one > other ? one : other;
     }
     best = (int)(0xffffffffu - (unsigned)(most(own) & 0xffffffffu));
@@ -414,7 +415,7 @@ extern "C" __global__ void by_order(const Args *args) {
         match(last, ORDER_BINS, batch.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, out.top_matched + (head * READINGS + r) * COMPARISONS * 2);
         if (warp == (2 * r) % warps) {
             int best, of_null;
-            largest_id(times + r * of.most_ids, by_count, null_, distinct, best, of_null);
+            largest_id(times + r * of.most_ids, 1, by_count, null_, distinct, best, of_null);
             if (lane == 0) { out.top[head * READINGS + r] = best; out.top_null[head * READINGS + r] = of_null; }
         }
         if (warp == (2 * r + 1) % warps) { // the lengths of outputs and the number of top pairs
@@ -451,71 +452,139 @@ __device__ inline int bin_of(float x, double largest, double factor) {
     return (int)(place < -1.0 ? -1.0 : place > 19.0 ? 19.0 : place) + 1;
 }
 
-extern "C" __global__ void by_level(const Args *args) {
-    const Args &of = *args, &batch = *args, &out = *args;
-    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
-    const int lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
-    const int n = batch.sizes[b], kinds = of.bands * RELATIONS, distinct = batch.distinct[b], lowest = of.lowest;
-    const i64 head = (i64)b * of.heads + h;
-    if (n < 2) return;
-    const Head own(args, b, h);
-    const double largest = (double)out.largest[head], factor = 20.0 / largest;
-    if (!is_finite(largest)) return; // it was noticed before
-    const bool flat = !(largest > 0);
-    // Levels are added up as whole multiples of a small power of two, so that their order does not matter.
-    const double reach_of_levels = fmax(1.0, -(double)out.smallest[head] / largest) * n * n;
-    const double fixed = flat ? 1.0 : ldexp(1.0, 61 - ilogb(reach_of_levels));
-    const short *classes = batch.classes + b * of.most_pairs;
-    const int *cells = batch.cells + b * of.most_pairs, *id_number = batch.id_number + b * of.counting;
-    const signed char *passed = out.passed + head * of.keys;
-    u64 *table = out.pairs + (i64)h * BINS * of.table;
+// What a block of `by_level` has on the chip. Doubles and u64 first, for their alignment.
+struct Levels {
+    double *room;                // (32,)
+    double *before, *after;      // (N,): Σ S of a token with those that come before it in the mask, and after it
+    u64 *keys;                   // (K,)
+    int *position, *id, *passed; // (N,): of the tokens that count
+    int *null_;                  // (K,)
+    int *high;                   // (kinds,): pairs that are high at the run's τ
+    int *best_of;                // (4,): focal token at the run's τ, number of high pairs, Σ of their distances
+    int *times, *both;           // (K, bins): pairs of each id by level, and those with itself; may lie elsewhere
+    int *table;                  // (bins, table): pairs of all windows of the block; none where there is no room
+    float *matrix;               // (n, n | 1): S on both sides of the diagonal; none where there is no room
 
-    extern __shared__ double shared[];
-    double *room = shared;
-    u64 *levels = (u64 *)(room + 32);                  // (2, 20): levels of pairs by the thresholds that both, that one passes
-    u64 *keys = levels + 40;                           // (K,)
-    int *joined = (int *)(keys + of.most_ids);         // (20,): tokens by how many thresholds they pass
-    int *high = joined + 20;                           // (kinds,)
-    int *null_ = high + kinds;                         // (K,)
-    int *best_of = null_ + of.most_ids;                // (2,): at the run's τ
-    int *times = out.scratch ? out.scratch + head * 2 * BINS * of.most_ids : best_of + 2; // (2, bins, K): of each id, and of pairs with itself
-    int *both = times + BINS * of.most_ids;
-    for (int k = thread; k < 40; k += threads) levels[k] = 0;
-    for (int k = thread; k < 20; k += threads) joined[k] = 0;
-    for (int k = thread; k < kinds; k += threads) high[k] = 0;
-    for (int k = thread; k < 2 * BINS * of.most_ids; k += threads) times[k] = 0;
-    __syncthreads();
-    i64 distances = 0, total = 0;
-    FOR_PAIRS(n) {
-        float x = own.reading(0, i, j);
-        int bin = flat ? 0 : bin_of(x, largest, factor), cell = cells[p];
-        atomicAdd(&table[(i64)bin * of.table + cell], 1ull);
-        int away = own.positions[j] - own.positions[i];
-        if (of.by_band) atomicAdd(&out.distance_sum[((i64)h * BINS + bin) * RELATIONS + cell % RELATIONS], (u64)away);
-        for (int r = 0; r < of.customs; r++)
-            if (batch.custom[((i64)r * gridDim.y + b) * of.most_pairs + p])
-                atomicAdd(&out.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + cell], 1ull);
+    __device__ Levels(const Args &of, double *shared, int kinds) {
+        const int tokens = of.counting, ids = of.most_ids;
+        room = shared;
+        before = room + WARP, after = before + tokens;
+        keys = (u64 *)(after + tokens);
+        position = (int *)(keys + ids), id = position + tokens, passed = id + tokens;
+        null_ = passed + tokens, high = null_ + ids, best_of = high + kinds;
+        int *next = best_of + 4;
+        times = of.scratch ? of.scratch + ((i64)blockIdx.y * of.heads + blockIdx.x) * 2 * BINS * ids : next;
+        both = times + BINS * ids;
+        if (!of.scratch) next += 2 * BINS * ids;
+        table = of.table_on_chip ? next : 0;
+        if (table) next += BINS * of.table;
+        matrix = of.matrix_on_chip ? (float *)next : 0;
+    }
+};
+
+// S of a pair of tokens, in either order.
+__device__ inline float similarity(const Head &own, const float *matrix, int i, int j) {
+    if (matrix) return matrix[i * (own.n | 1) + j];
+    return i < j ? own.reading(0, i, j) : own.reading(0, j, i);
+}
+
+// Bins of all pairs of a window, a row to a warp: every pair is met from both sides, so that what belongs to a token is
+// known without adding across warps. Lane k counts the pairs of the row that fall into bin k, from ballots of the bins.
+__device__ inline void levels_of_rows(const Args &of, const Head &own, Levels &on, int b, int h, bool flat, double largest) {
+    const int lane = threadIdx.x % WARP, warps = blockDim.x / WARP, n = own.n, lowest = of.lowest;
+    const double factor = 20.0 / largest;
+    const short *classes = of.classes + b * of.most_pairs;
+    const int *cells = of.cells + b * of.most_pairs;
+    u64 *pairs = of.pairs + (i64)h * BINS * of.table;
+    for (int i = threadIdx.x / WARP; i < n; i += warps) {
+        const int at = on.position[i], id = on.id[i], passed = on.passed[i];
+        double before = 0, after = 0;
+        int in_bin = 0, distances = 0;
+        for (int first = 0; first < n; first += WARP) {
+            const int j = first + lane;
+            const bool is_pair = j < n && j != i;
+            const float x = is_pair ? similarity(own, on.matrix, i, j) : 0.0f;
+            const int bin = !is_pair ? WARP - 1 : flat ? 0 : bin_of(x, largest, factor);
+            unsigned same = FULL;
+            for (int k = 0; k < 5; k++) {
+                const unsigned ones = __ballot_sync(FULL, bin >> k & 1);
+                same &= lane >> k & 1 ? ones : ~ones;
+            }
+            in_bin += __popc(same);
+            if (!is_pair) continue; // lanes meet again at the next ballot
+            if (MAPS > 0) {
+                const bool ahead = on.passed[j] > passed || (on.passed[j] == passed && j < i);
+                if (ahead) before += (double)x;
+                else after += (double)x;
+            }
+            if (j < i) continue;
+            const i64 p = (i64)i * (2 * n - i - 1) / 2 + j - i - 1;
+            const int cell = cells[p], away = on.position[j] - at;
+            if (on.table) atomicAdd(&on.table[bin * of.table + cell], 1);
+            else atomicAdd(&pairs[bin * of.table + cell], 1ull);
+            if (of.by_band) atomicAdd(&of.distance_sum[((i64)h * BINS + bin) * RELATIONS + cell % RELATIONS], (u64)away);
+            for (int r = 0; r < of.customs; r++)
+                if (of.custom[(r * of.windows + b) * of.most_pairs + p])
+                    atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + cell], 1ull);
+            if (flat) continue;
+            if (on.id[j] == id) atomicAdd(&on.both[id * BINS + bin], 1);
+            if (bin >= lowest) { atomicAdd(&on.high[classes[p] / ORDER_BINS], 1); distances += away; }
+        }
         if (flat) continue;
-        int one = id_number[i], other = id_number[j];
-        atomicAdd(&times[bin * of.most_ids + one], 1);
-        atomicAdd(&times[bin * of.most_ids + other], 1);
-        if (one == other) atomicAdd(&both[bin * of.most_ids + one], 1);
-        if (bin >= lowest) { atomicAdd(&high[classes[p] / ORDER_BINS], 1); distances += away; }
+        if (lane < BINS && in_bin) atomicAdd(&on.times[id * BINS + lane], in_bin);
+        for (int k = WARP / 2; k > 0; k /= 2) distances += __shfl_xor_sync(FULL, distances, k);
+        if (lane == 0 && distances) atomicAdd(&on.best_of[2], distances);
         if (MAPS > 0) {
-            i64 level = llrint((double)x / largest * fixed);
-            int first = passed[own.positions[i]], second = passed[own.positions[j]];
-            int few = first < second ? first : second, many = first < second ? second : first;
-            total += level;
-            if (few) atomicAdd(&levels[few], (u64)level);
-            if (many) atomicAdd(&levels[20 + many], (u64)level);
+            before = added(before), after = added(after);
+            if (lane == 0) { on.before[i] = before; on.after[i] = after; }
         }
     }
-    if (flat) { if (thread == 0) out.flat[head] = 1; return; }
-    if (MAPS > 0)
-        for (int i = thread; i < n; i += threads) atomicAdd(&joined[passed[own.positions[i]]], 1);
+}
+
+// Tokens join the mask in the order of the thresholds they pass, the highest first. A warp to a threshold.
+__device__ inline void masks(const Args &of, const Levels &on, i64 head, int n, double largest) {
+    const int lane = threadIdx.x % WARP;
+    for (int k = threadIdx.x / WARP; k < STEPS; k += blockDim.x / WARP) {
+        double inside = 0, either = 0, whole = 0;
+        int in = 0;
+        for (int i = lane; i < n; i += WARP) {
+            whole += on.after[i];
+            if (on.passed[i] > k) { inside += on.before[i]; either += on.after[i]; in++; }
+        }
+        inside = added(inside), either = added(either), whole = added(whole);
+        for (int e = WARP / 2; e > 0; e /= 2) in += __shfl_xor_sync(FULL, in, e);
+        if (lane) continue;
+        double *sums = of.mask_sum + (head * STEPS + k) * 3;
+        int *number = of.mask_pairs + (head * STEPS + k) * 3, out = n - in;
+        sums[0] = inside / largest; sums[1] = (either - inside) / largest; sums[2] = (whole - either) / largest;
+        number[0] = in * (in - 1) / 2; number[1] = in * out; number[2] = out * (out - 1) / 2;
+    }
+}
+
+// One window of a head. All threads come back from it, and nobody has left what it shares with others.
+__device__ inline void level_of_window(const Args *args, Levels &on, int b, int h) {
+    const Args &of = *args, &out = *args;
+    const int thread = threadIdx.x, threads = blockDim.x, lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
+    const int n = of.sizes[b], kinds = of.bands * RELATIONS, distinct = of.distinct[b], lowest = of.lowest;
+    const i64 head = b * of.heads + h;
+    if (n < 2) return;
+    const Head own(args, b, h);
+    const double largest = (double)out.largest[head];
+    if (!is_finite(largest)) return; // it was noticed before
+    const bool flat = !(largest > 0);
+    for (int k = thread; k < 2 * BINS * distinct; k += threads) (k < BINS * distinct ? on.times : on.both - BINS * distinct)[k] = 0;
+    for (int k = thread; k < kinds; k += threads) on.high[k] = 0;
+    if (thread < 4) on.best_of[thread] = 0;
+    for (int i = thread; i < n; i += threads) {
+        on.position[i] = own.positions[i];
+        on.id[i] = of.id_number[b * of.counting + i];
+        on.passed[i] = MAPS > 0 ? out.passed[head * of.keys + own.positions[i]] : 0;
+    }
+    if (on.matrix)
+        FOR_PAIRS(n) on.matrix[i * (n | 1) + j] = on.matrix[j * (n | 1) + i] = own.reading(0, i, j);
     __syncthreads();
-    atomicAdd(&levels[0], (u64)total);
-    atomicAdd(&levels[20], (u64)distances);
+    levels_of_rows(of, own, on, b, h, flat, largest);
+    if (flat) { if (thread == 0) out.flat[head] = 1; return; }
     double diagonal = 0;
     for (int i = thread; i < n; i += threads) {
         int at = own.positions[i], s = source_of[0];
@@ -523,79 +592,87 @@ extern "C" __global__ void by_level(const Args *args) {
         if (scaled_of[0]) { float size = own.norms[s][at] * own.norms[s][at]; x = size > 0 ? x / size : 0.0f; }
         diagonal += (double)x;
     }
-    diagonal = added_by_all(diagonal, room);
+    diagonal = added_by_all(diagonal, on.room); // waits for everybody
     if (thread == 0) out.diagonal[head] = diagonal / n / largest;
-    if (MAPS > 0 && thread == 0) { // tokens join the mask in the order of the thresholds they pass, the highest first
-        i64 inside = 0, either = 0, whole = (i64)levels[0], in = 0;
-        for (int k = STEPS - 1; k >= 0; k--) {
-            inside += (i64)levels[k + 1];
-            either += (i64)levels[20 + k + 1];
-            in += joined[k + 1];
-            double *sums = out.mask_sum + (head * STEPS + k) * 3;
-            int *number = out.mask_pairs + (head * STEPS + k) * 3;
-            sums[0] = inside / fixed; sums[1] = (either - inside) / fixed; sums[2] = (whole - either) / fixed;
-            number[0] = in * (in - 1) / 2; number[1] = in * (n - in); number[2] = (n - in) * (n - in - 1) / 2;
-        }
-    }
+    if (MAPS > 0) masks(of, on, head, n, largest);
     for (int t = thread; t < distinct; t += threads) // how many pairs in this bin or higher
         for (int k = BINS - 2; k > 1; k--) {
-            times[k * of.most_ids + t] += times[(k + 1) * of.most_ids + t];
-            both[k * of.most_ids + t] += both[(k + 1) * of.most_ids + t];
+            on.times[t * BINS + k] += on.times[t * BINS + k + 1];
+            on.both[t * BINS + k] += on.both[t * BINS + k + 1];
         }
-    order_null(args, b, h, distinct, keys, null_);
-    const int *by_count = batch.by_count + b * of.most_ids;
+    order_null(args, b, h, distinct, on.keys, on.null_); // waits for everybody
+    const int *by_count = of.by_count + b * of.most_ids;
     for (int k = warp; k < STEPS; k += warps) { // a warp to a threshold
-        const int *own_times = times + (k + 2) * of.most_ids;
+        const int *times = on.times + k + 2;
         int number = 0, best, of_null;
-        for (int t = lane; t < distinct; t += WARP) number += own_times[t];
+        for (int t = lane; t < distinct; t += WARP) number += times[t * BINS];
         for (int e = WARP / 2; e > 0; e /= 2) number += __shfl_xor_sync(FULL, number, e);
         number /= 2; // every pair was counted for both of its tokens
-        largest_id(own_times, by_count, null_, distinct, best, of_null);
+        largest_id(times, BINS, by_count, on.null_, distinct, best, of_null);
         if (lane == 0) {
             out.high_pairs[head * STEPS + k] = number;
             out.focal[head * STEPS + k] = number ? best : -1;
             out.focal_null[head * STEPS + k] = number ? of_null : -1;
-            out.focal_share[head * STEPS + k] = number ? (double)(own_times[best] - both[(k + 2) * of.most_ids + best]) / number : 0.0;
-            if (k == of.at_tau) { best_of[0] = number ? best : -1; best_of[1] = number; }
+            out.focal_share[head * STEPS + k] = number ? (double)(times[best * BINS] - on.both[best * BINS + k + 2]) / number : 0.0;
+            if (k == of.at_tau) { on.best_of[0] = number ? best : -1; on.best_of[1] = number; }
         }
     }
     __syncthreads();
-    const int best = best_of[0], number = best_of[1];
+    const int best = on.best_of[0], number = on.best_of[1];
     if (best < 0) return;
-    match(high, 1, batch.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, out.matched + head * COMPARISONS * 2);
+    match(on.high, 1, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, out.matched + head * COMPARISONS * 2);
+    const double factor = 20.0 / largest;
     i64 reach = 0, held = 0, occurs = 0;
     u64 longest = 0;
     for (int i = 0; i < n; i++) {
-        if (id_number[i] != best) continue; // the same for all threads
+        if (on.id[i] != best) continue; // the same for all threads
         occurs++;
         for (int j = thread; j < n; j += threads) {
-            if (j == i || (j < i && id_number[j] == best)) continue; // the second was met from its other side
-            int low = i < j ? i : j, top = i < j ? j : i;
-            if (bin_of(own.reading(0, low, top), largest, factor) >= lowest) { reach += own.positions[top] - own.positions[low]; held++; }
+            if (j == i || (j < i && on.id[j] == best)) continue; // the second was met from its other side
+            int away = on.position[j] - on.position[i];
+            if (bin_of(similarity(own, on.matrix, i, j), largest, factor) >= lowest) { reach += away < 0 ? -away : away; held++; }
         }
     }
     for (int i = thread; i < n; i += threads) { // lengths are not negative, so their bits are in their order
         u64 one = ((u64)__float_as_uint(own.lengths[own.positions[i]]) << 32) | (u64)(0xffffffffu - (unsigned)i);
         longest = one > longest ? one : longest;
     }
-    double far = added_by_all((double)reach, room), pairs_held = added_by_all((double)held, room);
+    double far = added_by_all((double)reach, on.room), pairs_held = added_by_all((double)held, on.room);
     longest = most(longest);
     __syncthreads();
-    if (lane == 0) ((u64 *)room)[warp] = longest;
+    if (lane == 0) ((u64 *)on.room)[warp] = longest;
     __syncthreads();
     if (thread == 0) {
-        for (int k = 0; k < warps; k++) longest = ((u64 *)room)[k] > longest ? ((u64 *)room)[k] : longest;
+        for (int k = 0; k < warps; k++) longest = ((u64 *)on.room)[k] > longest ? ((u64 *)on.room)[k] : longest;
         out.frequency[head] = (double)occurs / n;
         out.reach[head] = far / pairs_held;
-        out.longest[head] = id_number[0xffffffffu - (unsigned)(longest & 0xffffffffu)] == best;
+        out.longest[head] = on.id[0xffffffffu - (unsigned)(longest & 0xffffffffu)] == best;
         i64 within = 0, again = 0;
         for (int k = 0; k < kinds; k++) {
-            within += (IN_SENTENCE >> (k % RELATIONS) & 1) * high[k];
-            again += (REPEATED >> (k % RELATIONS) & 1) * high[k];
+            within += (IN_SENTENCE >> (k % RELATIONS) & 1) * on.high[k];
+            again += (REPEATED >> (k % RELATIONS) & 1) * on.high[k];
         }
         double *row = out.row + head * 3;
-        row[0] = (double)levels[20] / number; row[1] = (double)within / number; row[2] = (double)again / number;
+        row[0] = (double)on.best_of[2] / number; row[1] = (double)within / number; row[2] = (double)again / number;
     }
+}
+
+// A block goes through several windows of one head, so that it can add up their pairs on the chip.
+extern "C" __global__ void by_level(const Args *args) {
+    const Args &of = *args;
+    const int h = blockIdx.x;
+    extern __shared__ double shared[];
+    Levels on(of, shared, of.bands * RELATIONS);
+    const int cells = on.table ? BINS * of.table : 0;
+    for (int k = threadIdx.x; k < cells; k += blockDim.x) on.table[k] = 0;
+    __syncthreads();
+    for (int b = blockIdx.y; b < of.windows; b += gridDim.y) {
+        level_of_window(args, on, b, h);
+        __syncthreads();
+    }
+    u64 *pairs = of.pairs + (i64)h * cells;
+    for (int k = threadIdx.x; k < cells; k += blockDim.x)
+        if (on.table[k]) atomicAdd(&pairs[k], (u64)on.table[k]);
 }
 
 // ------------------------------------------------------------------ over heads and windows

@@ -23,6 +23,10 @@ class Kernels(Protocol):
     def most_shared(self) -> int:
         """Bytes of memory on the chip that a block may have."""
 
+    @property
+    def processors(self) -> int:
+        """How many blocks that take all memory of the chip run at a time."""
+
     def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Tensor | int) -> None:
         """Have one done, after what was asked for before; tensors are passed as pointers, numbers as int."""
 
@@ -42,6 +46,7 @@ class CudaKernels:
         compiled = Program(source, code_type="c++", options=options).compile("cubin", name_expressions=NAMES)
         self._kernels = {name: compiled.get_kernel(name) for name in NAMES}
         self.most_shared = int(self._device.properties.max_shared_memory_per_block_optin)
+        self.processors = int(self._device.properties.multiprocessor_count)
         for kernel in self._kernels.values():
             _allow_shared(kernel, self.most_shared)
 
