@@ -12,6 +12,7 @@
 #define __global__
 #define __device__
 #define __shared__
+#define __launch_bounds__(threads)
 
 struct Place { int x, y; };
 static Place threadIdx, blockIdx, blockDim, gridDim;

@@ -658,7 +658,7 @@ __device__ inline void level_of_window(const Args *args, Levels &on, int b, int 
 }
 
 // A block goes through several windows of one head, so that it can add up their pairs on the chip.
-extern "C" __global__ void by_level(const Args *args) {
+extern "C" __global__ __launch_bounds__(1024) void by_level(const Args *args) {
     const Args &of = *args;
     const int h = blockIdx.x;
     extern __shared__ double shared[];
