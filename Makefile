@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
-# Python compiles what it imports when it is first imported: a small part of what is installed.
+# Python compiles what it imports when it is first imported, a small part of what is installed, and is to keep it.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/pip install -q --no-compile -c constraints.txt
 
 .PHONY: demo test test-long lint lint-python lint-web bench docs clean

@@ -165,7 +165,7 @@ def test_findings_on_the_command_line(run: Path, controls: list[str], capsys: py
 
 def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for told, expected in (
-        (["findings", str(tmp_path / "nothing")], "there is no file"),
+        (["findings", str(tmp_path / "nothing")], "there is no run or result"),
         (["findings", str(tmp_path)], "holds no result"),
         (["findings", str(run), "--control", str(run)], "is no control"),
         (["findings", str(run), "--draws", "-3"], "draws=-3"),

@@ -35,6 +35,7 @@ def run_analyze(args: Namespace) -> None:
     choices = choices_of(args, of_text=False)
     read_control(args.control)
     corpus = corpus_of(args)
+    corpus.check_any()
     relations = dict(load_relation(place) for place in args.relation)
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")

@@ -25,7 +25,7 @@ NUMBERS = (
     "matters. heads: share of heads beyond it. pooled: the same of a typical pair, counts added up over heads; no "
     "verdict rests on it."
 )
-OF_TEXTS = " of texts: share of texts that show it by themselves."
+OF_TEXTS = " of texts: share of texts whose own number, from that text alone, lies beyond."
 NAMED = 2  # heads above their layer that are named for each score, and as many below
 
 

@@ -27,7 +27,7 @@ def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     beside = "; ".join([*_beside(finding), *_control_runs(finding)])
     if beside:
         measured = f"{measured.removesuffix('.')} ({beside})."
-    parts = [measured, _judged(finding), _both_sides(finding)]
+    parts = [measured, _judged(finding), _rotated_too(finding), _both_sides(finding)]
     return " ".join(part for part in parts if part)
 
 
@@ -177,8 +177,20 @@ def _judged(finding: Finding) -> str:
         return f"The whole interval{which} lies short of {_bounds(short)}: the claim does not hold.{also}"
     if all(each.state == PASSES for each in finding.statistics):
         return f"It lies beyond {bounds}, but controls leave it open: {finding.reason}."
-    able = "" if finding.can_tell else " These texts are too few or too varied to tell an effect twice as large."
-    return f"Open: {finding.reason}.{able}"
+    able = "" if finding.can_tell else " These texts cannot tell an effect of twice the smallest that matters."
+    failed = list(dict.fromkeys(each.without for each in finding.controls if each.state == FAILS))
+    hangs = f" Were it there, it would hang {'; and '.join(failed)}." if failed else ""
+    return f"Open: {finding.reason}.{able}{hangs}"
+
+
+def _rotated_too(finding: Finding) -> str:
+    """An effect that is there with rotated sentences, of a claim that has no control against it."""
+    if finding.verdict not in ("holds", "qualified") or any(each.run == ROTATED for each in finding.controls):
+        return ""
+    own = finding.statistics[0]
+    too = [run for run in finding.runs if run.kind == ROTATED and run.statistic == own.label and run.low > own.bound]
+    found = ", ".join(f"{run.value:.{finding.digits}f}" for run in too)
+    return f"With rotated sentences it is there as well ({found}): it says nothing of sentences." if too else ""
 
 
 def _bounds(checks: Sequence[Check]) -> str:

@@ -36,9 +36,9 @@ KINDS = (
     Kind("dot", "top", "the same from the top sixteenth of the pairs by dot: without a threshold"),
     Kind("cosine", "cosine", "the same by cosine: without vector length"),
     Kind("weighted", "weighted", "attention weighed by the length of what is read: attention that carries something"),
-    Kind("over", "layers", "the layers of the claim against the others"),
+    Kind("over", "layers", "the claim's layers against others (1a and 1b: early; 3: final; 4: early and middle)"),
     Kind("punctuation", "commas", "sentence stops against other punctuation"),
-    Kind("permuted", "permuted", "more than in every run with permuted weights: something learned"),
+    Kind("permuted", "permuted", "more than in every run with permuted weights (7a: more likeness): something learned"),
     Kind("rotated", "rotated", "gone where the sentences are rotated: it is about sentences"),
 )
 LEGEND = "✓ passes, ✗ fails, ? cannot tell, – not run; empty: no part of the claim"

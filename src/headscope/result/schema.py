@@ -42,7 +42,7 @@ def check_version(version: Any, what: str, made_by: object = None) -> None:
 def read_attributes(file: Path) -> dict[str, Any]:
     """What a result's file says of itself, or an error that says why it cannot be read."""
     if not file.exists():
-        raise HeadscopeError(f"there is no file {str(file)!r}", "check the path")
+        raise HeadscopeError(f"there is no run or result {str(file)!r}", "name a run's folder, or its result.nc")
     try:
         check_seal(file)
         with h5py.File(file, "r") as opened:  # much faster than a whole dataset

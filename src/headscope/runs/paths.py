@@ -33,7 +33,8 @@ def choose_path(wanted: str | None, device: torch.device, choices: Choices) -> t
         raise HeadscopeError(f"path={wanted!r}", f"use one of {', '.join(PATHS)}")
     lacking = cuda_lacks(device, choices)
     if wanted == CUDA and lacking:
-        raise HeadscopeError(f"the path 'cuda' cannot be taken: {lacking}", "leave it to headscope, or take another")
+        remedy = f"leave out --path (path=), or use {COMPILED!r} or {TORCH!r}"
+        raise HeadscopeError(f"the path 'cuda' cannot be taken: {lacking}", remedy)
     if wanted is not None:
         return wanted, ""
     if device.type != "cuda":

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import psutil
 
 EVERY = 10.0  # seconds between two lines
+SETTLED = 60.0  # seconds until time left is told even where no shard is done
 
 
 class Progress:
@@ -68,6 +69,7 @@ class Progress:
         passed = max(time.monotonic() - self.began, 1e-9)
         rate = self.done / passed
         left = None if self.texts is None else max(self.texts - self.kept - self.done, 0)
+        settled = self.shards_done > 0 or passed > SETTLED  # at first loops may be compiled, or memory found
         return {
             "texts": self.kept + round(self.done),
             "of": self.texts,
@@ -75,7 +77,7 @@ class Progress:
             "of_shards": self.shards,
             "texts_per_second": round(rate, 2),
             "seconds": round(passed, 1),
-            "seconds_left": round(left / rate, 1) if left is not None and rate > 0 else None,
+            "seconds_left": round(left / rate, 1) if left is not None and rate > 0 and settled else None,
             "memory": psutil.Process().memory_info().rss,
         }
 

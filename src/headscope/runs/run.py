@@ -36,6 +36,7 @@ from headscope.runs.row_files import row_files
 from headscope.runs.settings import Settings
 from headscope.runs.worker import ShardResult, Threads, Worker
 from headscope.texts import BadRecords, Corpus, Survey
+from headscope.texts.corpus import no_texts
 from headscope.texts.records import NAMED
 
 if TYPE_CHECKING:
@@ -326,12 +327,9 @@ class Run:
 
 def check_bad(texts: int, bad: int, first: list[str], strict: bool, name: str) -> None:
     """No texts at all is an error, and bad records are where the caller is strict; the first of them are named."""
-    named = "; ".join(first)
     if not texts:
-        raise HeadscopeError(
-            f"there are no texts in {name}" + (f": {bad:,} bad records, {named}" if bad else ""),
-            "name the fields that are there with --text-field and --group-field" if bad else "check the input",
-        )
+        raise no_texts(name, bad, first)
+    named = "; ".join(first)
     if bad and strict:
         raise HeadscopeError(
             f"{bad:,} bad records among {texts:,} texts: {named}", "fix them, or leave out --strict (strict=True)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypedDict
@@ -150,6 +150,17 @@ class Corpus:
                 following = next(wanted, None)
             number += 1
 
+    def check_any(self) -> None:
+        """Refuse what holds no text at all, before anything that takes long is done for it. Streams pass only once."""
+        if not self.repeatable:
+            return
+        bad = BadRecords()
+        for record in self._limited():
+            if isinstance(record, Record):
+                return
+            bad.add(record)
+        raise no_texts(self.name, bad.number, bad.first)
+
     def survey(self, on_progress: Callable[[int], None] | None = None) -> Survey:
         """Look through all texts, where that is possible: how many, of which groups, and a hash of them all."""
         if not self.repeatable:
@@ -173,6 +184,20 @@ class Corpus:
                 on_progress(survey.texts)
         survey.fingerprint = digest.hexdigest()
         return survey
+
+
+def no_texts(name: str, bad: int, first: Sequence[str]) -> HeadscopeError:
+    """What is said where there is no text.
+
+    >>> print(no_texts("a.jsonl", 30, ["line 1: there is no field 'text' (it has: body)"]))
+    there are no texts in a.jsonl: 30 bad records, the first at line 1: there is no field 'text' (it has: body). ...
+    """
+    if not bad:
+        return HeadscopeError(f"there are no texts in {name}", "check the input")
+    return HeadscopeError(
+        f"there are no texts in {name}: {bad:,} bad records, the first at {first[0]}",
+        "name the fields that are there with --text-field and --group-field",
+    )
 
 
 def hash_of(record: Record) -> bytes:

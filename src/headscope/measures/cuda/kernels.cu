@@ -35,9 +35,7 @@ __device__ inline double added_by_all(double x, double *room) {
     __syncthreads();
     if (lane == 0) room[warp] = x;
     __syncthreads();
-    double sum = 0;
-    for (int k = 0; k < warps; k++) sum += room[k];
-    return sum;
+    return added(lane < warps ? room[lane] : 0.0);
 }
 __device__ inline double most_of_all(double x, double *room) {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
@@ -45,9 +43,9 @@ __device__ inline double most_of_all(double x, double *room) {
     __syncthreads();
     if (lane == 0) room[warp] = x;
     __syncthreads();
-    double best = room[0];
-    for (int k = 1; k < warps; k++) best = room[k] > best ? room[k] : best;
-    return best;
+    x = room[lane < warps ? lane : 0];
+    for (int k = WARP / 2; k > 0; k /= 2) { double y = __shfl_xor_sync(FULL, x, k); x = y > x ? y : x; }
+    return x;
 }
 
 __device__ inline bool is_finite(double x) { return x - x == 0; }
@@ -164,14 +162,15 @@ struct Head {
         tokens = of.tokens;
         n = args->sizes[b];
     }
+    __device__ float read(int v, float product, int pi, int pj) const { // a product as a reading has it
+        if (!scaled_of[v]) return product;
+        const int s = source_of[v];
+        const float size = norms[s][pi] * norms[s][pj];
+        return size > 0 ? product / size : 0.0f;
+    }
     __device__ float reading(int v, int i, int j) const { // S of two tokens that count
-        const int s = source_of[v], pi = positions[i], pj = positions[j];
-        float x = matrix[s][(i64)pi * tokens + pj];
-        if (scaled_of[v]) {
-            float size = norms[s][pi] * norms[s][pj];
-            x = size > 0 ? x / size : 0.0f;
-        }
-        return x;
+        const int pi = positions[i], pj = positions[j];
+        return read(v, matrix[source_of[v]][(i64)pi * tokens + pj], pi, pj);
     }
     __device__ float shown(int v, int i, int j) const { // by a reading or a map
         if (v < READINGS) return reading(v, i, j);
@@ -234,7 +233,178 @@ __device__ inline void match(const int *kinds, int stride, const double *weights
 
 // ------------------------------------------------------------------ what needs no threshold
 
-extern "C" __global__ void by_order(const Args *args) {
+// What a block of `by_order` has on the chip.
+struct Order {
+    double *room;     // (32,)
+    double *part;     // (SHOWN, bands, contrasts + 2): wins and weight of each band
+    u64 *keys;        // (K,)
+    float *sample;    // (SHOWN, 512)
+    float *edges;     // (SHOWN, 16)
+    int *histogram;   // (SHOWN, kinds, 16)
+    int *regions;     // (READINGS, bands, 2, 16): of pairs outside the mask, and inside
+    int *degree;      // (READINGS, N): top pairs of each token
+    int *times;       // (READINGS, K): and of each id
+    int *null_;       // (K,)
+    int *count;       // (READINGS + 2,): top pairs of each reading, and whether there is a mask
+    float *values;    // (SHOWN, P): all pairs by all readings and maps; none where there is no room
+
+    __device__ Order(const Args &of, double *shared) {
+        const int kinds = of.bands * RELATIONS;
+        room = shared, part = room + WARP;
+        keys = (u64 *)(part + SHOWN * of.bands * (CONTRASTS + 2));
+        sample = (float *)(keys + of.most_ids), edges = sample + SHOWN * SAMPLED;
+        histogram = (int *)(edges + SHOWN * ORDER_BINS);
+        regions = histogram + SHOWN * kinds * ORDER_BINS;
+        degree = regions + READINGS * of.bands * 2 * ORDER_BINS;
+        times = degree + READINGS * of.counting, null_ = times + READINGS * of.most_ids;
+        count = null_ + of.most_ids;
+        values = of.values_on_chip ? (float *)(count + READINGS + 2) : 0;
+    }
+    // Direct attention stands last: it is made of a table that takes the places of the others for a while.
+    __device__ static int slot(int v) { return MAPS == 0 || v < READINGS ? v : v == READINGS ? SHOWN - 1 : v - 1; }
+    __device__ float value(const Head &own, int v, int pairs, int p, int i, int j) const {
+        return values ? values[slot(v) * pairs + p] : own.shown(v, i, j);
+    }
+};
+
+__device__ inline int pair_number(int n, int i, int j) { return i * (2 * n - i - 1) / 2 + j - i - 1; }
+
+// All values of all pairs, read once, row by row.
+__device__ inline void stage_values(const Head &own, Order &on, int pairs) {
+    const int n = own.n, wide = n | 1;
+    if (MAPS > 0) {
+        float *table = on.values, *direct = on.values + (i64)Order::slot(READINGS) * pairs;
+        if ((SHOWN - 1) * pairs < n * wide) direct = table + n * wide; // too few others: it moves when they are done with
+        for (int i = threadIdx.x / WARP; i < n; i += blockDim.x / WARP)
+            for (int j = threadIdx.x % WARP; j < n; j += WARP)
+                table[i * wide + j] = own.weights[(i64)own.positions[i] * own.tokens + own.positions[j]] * (float)own.readable[own.positions[i]];
+        __syncthreads();
+        FOR_PAIRS(n) direct[p] = (table[i * wide + j] + table[j * wide + i]) * own.directions[(i64)own.positions[i] * own.tokens + own.positions[j]];
+        __syncthreads();
+        float *to = on.values + (i64)Order::slot(READINGS) * pairs;
+        if (to != direct) { // to a place before it, a part at a time
+            for (int first = 0; first < pairs; first += blockDim.x) {
+                const int p = first + threadIdx.x;
+                const float x = p < pairs ? direct[p] : 0.0f;
+                __syncthreads();
+                if (p < pairs) to[p] = x;
+                __syncthreads();
+            }
+        }
+    }
+    FOR_PAIRS(n) {
+        const int pi = own.positions[i], pj = own.positions[j];
+        float product[SOURCES];
+        for (int k = 0; k < SOURCES; k++) product[k] = own.matrix[k][(i64)pi * own.tokens + pj];
+        for (int v = 0; v < READINGS; v++) on.values[v * pairs + p] = own.read(v, product[source_of[v]], pi, pj);
+        if (MAPS > 1) on.values[Order::slot(READINGS + 1) * pairs + p] = own.rows[(i64)pi * own.tokens + pj];
+    }
+    __syncthreads();
+}
+
+// Edges of the order bins: the values of sampled pairs, sorted.
+__device__ inline void find_edges(const Args &of, const Head &own, Order &on, int b, int pairs) {
+    const int thread = threadIdx.x, threads = blockDim.x, sampled = of.sampled[b];
+    const int *samples = of.samples + (i64)b * SAMPLED * 3;
+    for (int k = thread; k < SHOWN * SAMPLED; k += threads) {
+        const int v = k / SAMPLED, *of_pair = samples + 3 * (k % SAMPLED);
+        on.sample[k] = k % SAMPLED < sampled ? on.value(own, v, pairs, of_pair[2], of_pair[0], of_pair[1]) : __int_as_float(0x7f800000);
+    }
+    for (int size = 2; size <= SAMPLED; size *= 2)
+        for (int step = size / 2; step > 0; step /= 2) {
+            __syncthreads();
+            for (int k = thread; k < SHOWN * SAMPLED / 2; k += threads) {
+                int v = k / (SAMPLED / 2), r = k % (SAMPLED / 2);
+                int low = 2 * r - (r & (step - 1)); // the lower of two places that are `step` apart
+                float *x = on.sample + v * SAMPLED + low, *y = x + step;
+                bool up = (low & size) == 0;
+                if ((*x > *y) == up) { float z = *x; *x = *y; *y = z; }
+            }
+        }
+    __syncthreads();
+    for (int k = thread; k < SHOWN * ORDER_BINS; k += threads) {
+        int v = k / ORDER_BINS, e = k % ORDER_BINS; // edge e stands between the bins e and e + 1
+        on.edges[k] = e < ORDER_BINS - 1 ? on.sample[v * SAMPLED + sampled * (e + 1) / ORDER_BINS] : __int_as_float(0x7f800000);
+    }
+    __syncthreads();
+}
+
+// Pairs of one kind that a warp has met, by bin: lane e, and lane e + 16 again, has those of bin e.
+struct Met {
+    int kind, number[SHOWN], outside[READINGS], inside[READINGS];
+
+    __device__ void begin(int next) {
+        kind = next;
+        for (int v = 0; v < SHOWN; v++) number[v] = 0;
+        for (int r = 0; r < READINGS; r++) outside[r] = inside[r] = 0;
+    }
+    __device__ void give(const Order &on, int kinds, int bands) const { // to those that all warps have met
+        const int lane = threadIdx.x % WARP;
+        if (kind < 0 || lane >= ORDER_BINS) return;
+        const int band = kind / (ORDER_BINS * RELATIONS);
+        for (int v = 0; v < SHOWN; v++)
+            if (number[v]) atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + lane], number[v]);
+        for (int r = 0; r < READINGS; r++) {
+            int *to = on.regions + (r * bands + band) * 2 * ORDER_BINS + lane;
+            if (outside[r]) atomicAdd(to, outside[r]);
+            if (inside[r]) atomicAdd(to + ORDER_BINS, inside[r]);
+        }
+    }
+};
+
+// Bins and what is counted by them; squares and products about the means. Pairs come in the order of `pair_list`: where
+// the chip holds their values, those of one kind follow each other, and ballots count them without getting in each
+// other's way.
+__device__ inline void count_by_order(const Args &of, const Head &own, Order &on, int b, i64 head, int pairs, const double *centre, double *squares, double (*products)[MAPS > 0 ? MAPS : 1]) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP, n = own.n;
+    const int bands = of.bands, kinds = bands * RELATIONS, parts = (pairs + WARP - 1) / WARP;
+    const int *list = of.pair_list + b * of.most_pairs;
+    const short *kind_of = of.pair_kinds + b * of.most_pairs;
+    const signed char *high = of.high + head * of.keys;
+    const bool masked = on.count[READINGS];
+    Met met;
+    met.begin(-1);
+    for (int part = warp * parts / warps; part < (warp + 1) * parts / warps; part++) {
+        const int k = part * WARP + lane;
+        const bool is_pair = k < pairs;
+        const int pair = is_pair ? list[k] : 1 << 16, i = pair & 0xffff, j = pair >> 16, p = pair_number(n, i, j);
+        const int kind = is_pair ? kind_of[k] : -1; // times sixteen
+        const int first = __shfl_sync(FULL, kind, 0);
+        const unsigned all = __ballot_sync(FULL, is_pair);
+        const bool alike = __ballot_sync(FULL, is_pair && kind != first) == 0;
+        const int region = MAPS > 0 && is_pair ? high[own.positions[i]] + high[own.positions[j]] : 1;
+        const unsigned none = masked ? __ballot_sync(FULL, is_pair && region == 0) : 0, both = masked ? __ballot_sync(FULL, is_pair && region == 2) : 0;
+        if (alike && first != met.kind) { met.give(on, kinds, bands); met.begin(first); }
+        double away[SHOWN];
+        for (int v = 0; v < SHOWN; v++) {
+            const float x = is_pair ? on.value(own, v, pairs, p, i, j) : 0.0f;
+            const float *edge = on.edges + v * ORDER_BINS;
+            int bin = x > edge[7] ? 8 : 0;
+            bin += x > edge[bin + 3] ? 4 : 0;
+            bin += x > edge[bin + 1] ? 2 : 0;
+            bin += x > edge[bin] ? 1 : 0;
+            away[v] = is_pair ? (double)x - centre[v] : 0.0;
+            squares[v] += away[v] * away[v];
+            if (v < READINGS && is_pair && bin == ORDER_BINS - 1) { atomicAdd(&on.degree[v * of.counting + i], 1); atomicAdd(&on.degree[v * of.counting + j], 1); }
+            if (alike) { // the same for the whole warp
+                unsigned same = all;
+                for (int e = 0; e < 4; e++) {
+                    const unsigned ones = __ballot_sync(FULL, bin >> e & 1);
+                    same &= lane >> e & 1 ? ones : ~ones;
+                }
+                met.number[v] += __popc(same);
+                if (v < READINGS) { met.outside[v] += __popc(same & none); met.inside[v] += __popc(same & both); }
+            } else if (is_pair) {
+                atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + bin], 1);
+                if (v < READINGS && masked && region != 1) atomicAdd(&on.regions[((v * bands + kind / (ORDER_BINS * RELATIONS)) * 2 + region / 2) * ORDER_BINS + bin], 1);
+            }
+        }
+        for (int r = 0; r < READINGS; r++) for (int m = 0; m < MAPS; m++) products[r][m] += away[r] * away[READINGS + m];
+    }
+    met.give(on, kinds, bands);
+}
+
+extern "C" __global__ __launch_bounds__(1024) void by_order(const Args *args) {
     const Args &of = *args, &batch = *args, &out = *args;
     const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
     const int lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
@@ -243,52 +413,21 @@ extern "C" __global__ void by_order(const Args *args) {
     if (n < 2) return; // the outputs were cleared before
     const Head own(args, b, h);
     const int pairs = n * (n - 1) / 2;
-    const short *classes = batch.classes + b * of.most_pairs;
     const signed char *high = out.high + head * of.keys;
-
     extern __shared__ double shared[];
-    double *room = shared, *part = room + 32;                             // part: (SHOWN, bands, contrasts + 2)
-    u64 *keys = (u64 *)(part + SHOWN * bands * (CONTRASTS + 2));          // (K,)
-    float *sample = (float *)(keys + of.most_ids);                        // (SHOWN, 512)
-    float *edges = sample + SHOWN * SAMPLED;                              // (SHOWN, 16)
-    int *histogram = (int *)(edges + SHOWN * ORDER_BINS);                 // (SHOWN, kinds, 16)
-    int *regions = histogram + SHOWN * kinds * ORDER_BINS;                // (READINGS, bands, 2, 16)
-    int *degree = regions + READINGS * bands * 2 * ORDER_BINS;            // (READINGS, N)
-    int *times = degree + READINGS * of.counting;                         // (READINGS, K)
-    int *null_ = times + READINGS * of.most_ids;                          // (K,)
-    int *count = null_ + of.most_ids;                                     // (READINGS + 2,)
+    Order on(of, shared);
+    double *room = on.room, *part = on.part;
+    int *histogram = on.histogram, *regions = on.regions, *degree = on.degree, *times = on.times, *null_ = on.null_, *count = on.count;
     const int tables = (int)(count + READINGS + 2 - histogram);
     for (int k = thread; k < tables; k += threads) histogram[k] = 0;
-
-    // Edges: the values of sampled pairs, sorted.
-    const int sampled = batch.sampled[b];
-    const int *samples = batch.samples + (i64)b * SAMPLED * 3;
-    for (int k = thread; k < SHOWN * SAMPLED; k += threads) {
-        int v = k / SAMPLED, s = k % SAMPLED;
-        sample[k] = s < sampled ? own.shown(v, samples[3 * s], samples[3 * s + 1]) : __int_as_float(0x7f800000);
-    }
-    for (int size = 2; size <= SAMPLED; size *= 2)
-        for (int step = size / 2; step > 0; step /= 2) {
-            __syncthreads();
-            for (int k = thread; k < SHOWN * SAMPLED / 2; k += threads) {
-                int v = k / (SAMPLED / 2), r = k % (SAMPLED / 2);
-                int low = 2 * r - (r & (step - 1)); // the lower of two places that are `step` apart
-                float *x = sample + v * SAMPLED + low, *y = x + step;
-                bool up = (low & size) == 0;
-                if ((*x > *y) == up) { float z = *x; *x = *y; *y = z; }
-            }
-        }
     __syncthreads();
-    for (int k = thread; k < SHOWN * ORDER_BINS; k += threads) {
-        int v = k / ORDER_BINS, e = k % ORDER_BINS; // edge e stands between the bins e and e + 1
-        edges[k] = e < ORDER_BINS - 1 ? sample[v * SAMPLED + sampled * (e + 1) / ORDER_BINS] : __int_as_float(0x7f800000);
-    }
     if (thread < WARP) { // how many tokens are high in attention
         int number = 0;
         if (MAPS > 0) for (int i = lane; i < n; i += WARP) number += high[own.positions[i]];
         for (int k = WARP / 2; k > 0; k /= 2) number += __shfl_xor_sync(FULL, number, k);
         if (lane == 0) count[READINGS] = number >= 2 && n - number >= 2;
     }
+    if (on.values) stage_values(own, on, pairs);
 
     // Means, and whether there is anything but one value.
     double sum[SHOWN];
@@ -296,7 +435,7 @@ extern "C" __global__ void by_order(const Args *args) {
     for (int v = 0; v < SHOWN; v++) { sum[v] = 0; low[v] = __int_as_float(0x7f800000); top[v] = -low[v]; }
     FOR_PAIRS(n) {
         for (int v = 0; v < SHOWN; v++) {
-            float x = own.shown(v, i, j);
+            float x = on.value(own, v, pairs, p, i, j);
             sum[v] += (double)x;
             low[v] = x < low[v] ? x : low[v];
             top[v] = x > top[v] ? x : top[v];
@@ -310,35 +449,14 @@ extern "C" __global__ void by_order(const Args *args) {
         centre[v] = whole / pairs;
         double upper = most_of_all((double)top[v], room), lower = -most_of_all(-(double)low[v], room);
         varies[v] = upper != lower;
-        if (v == 0 && thread == 0) { out.largest[head] = is_finite(whole) ? (float)upper : (float)whole; out.smallest[head] = (float)lower; }
+        if (v == 0 && thread == 0) out.largest[head] = is_finite(whole) ? (float)upper : (float)whole;
     }
-    const bool masked = count[READINGS];
-
-    // Bins and what is counted by them; squares and products about the means.
+    find_edges(of, own, on, b, pairs);
     double squares[SHOWN], products[READINGS][MAPS > 0 ? MAPS : 1];
     for (int v = 0; v < SHOWN; v++) squares[v] = 0;
     for (int r = 0; r < READINGS; r++) for (int m = 0; m < MAPS; m++) products[r][m] = 0;
-    FOR_PAIRS(n) {
-        double away[SHOWN];
-        const int kind = classes[p]; // times sixteen
-        int region = MAPS > 0 ? high[own.positions[i]] + high[own.positions[j]] : 1;
-        for (int v = 0; v < SHOWN; v++) {
-            float x = own.shown(v, i, j);
-            const float *edge = edges + v * ORDER_BINS;
-            int bin = x > edge[7] ? 8 : 0;
-            bin += x > edge[bin + 3] ? 4 : 0;
-            bin += x > edge[bin + 1] ? 2 : 0;
-            bin += x > edge[bin] ? 1 : 0;
-            atomicAdd(&histogram[v * kinds * ORDER_BINS + kind + bin], 1);
-            if (v < READINGS) {
-                if (masked && region != 1) atomicAdd(&regions[((v * bands + kind / (ORDER_BINS * RELATIONS)) * 2 + region / 2) * ORDER_BINS + bin], 1);
-                if (bin == ORDER_BINS - 1) { atomicAdd(&degree[v * of.counting + i], 1); atomicAdd(&degree[v * of.counting + j], 1); }
-            }
-            away[v] = (double)x - centre[v];
-            squares[v] += away[v] * away[v];
-        }
-        for (int r = 0; r < READINGS; r++) for (int m = 0; m < MAPS; m++) products[r][m] += away[r] * away[READINGS + m];
-    }
+    count_by_order(of, own, on, b, head, pairs, centre, squares, products);
+    const bool masked = count[READINGS];
     for (int v = 0; v < SHOWN; v++) squares[v] = added_by_all(squares[v], room);
     for (int r = 0; r < READINGS; r++)
         for (int m = 0; m < MAPS; m++) {
@@ -349,36 +467,31 @@ extern "C" __global__ void by_order(const Args *args) {
     __syncthreads();
 
     // Wins of each contrast in each band; then over the bands, from the first to the last.
-    for (int k = thread; k < SHOWN * bands; k += threads) {
-        int v = k / bands, band = k % bands;
-        const int *own_bins = histogram + (v * kinds + band * RELATIONS) * ORDER_BINS, *zeros = own_bins + UNRELATED * ORDER_BINS;
-        double *to = part + k * (CONTRASTS + 2);
-        i64 n0 = 0;
-        for (int e = 0; e < ORDER_BINS; e++) n0 += zeros[e];
-        for (int c = 0; c < CONTRASTS; c++) {
-            i64 n1 = 0, won = 0;
-            for (int r = 0; r < RELATIONS; r++)
-                if (contrasted[c] >> r & 1) {
-                    i64 below = 0;
-                    for (int e = 0; e < ORDER_BINS; e++) {
-                        i64 one = own_bins[r * ORDER_BINS + e];
-                        n1 += one;
-                        won += one * (2 * below + zeros[e]);
-                        below += zeros[e];
-                    }
-                }
-            to[c] = n0 > 0 ? 0.5 * won / (n1 + n0) : 0.0;
+    for (int k = thread; k < SHOWN * bands * (CONTRASTS + 1); k += threads) {
+        const int c = k % (CONTRASTS + 1), v = k / (CONTRASTS + 1) / bands, band = k / (CONTRASTS + 1) % bands;
+        double *to = part + (v * bands + band) * (CONTRASTS + 2) + c;
+        i64 n0 = 0, n1 = 0, won = 0;
+        if (c < CONTRASTS) {
+            const int *own_bins = histogram + (v * kinds + band * RELATIONS) * ORDER_BINS, *zeros = own_bins + UNRELATED * ORDER_BINS;
+            for (int e = 0; e < ORDER_BINS; e++) { // those of the contrast against unrelated ones in lower bins
+                i64 ones = 0;
+                for (int r = 0; r < RELATIONS; r++) if (contrasted[c] >> r & 1) ones += own_bins[r * ORDER_BINS + e];
+                won += ones * (2 * n0 + zeros[e]);
+                n0 += zeros[e];
+                n1 += ones;
+            }
+            *to = n0 > 0 ? 0.5 * won / (n1 + n0) : 0.0;
+            continue;
         }
-        to[CONTRASTS] = to[CONTRASTS + 1] = 0.0;
+        to[0] = to[1] = 0.0;
         if (v < READINGS && masked) {
             const int *outside = regions + (v * bands + band) * 2 * ORDER_BINS, *inside = outside + ORDER_BINS;
-            i64 n0 = 0, n1 = 0, won = 0;
             for (int e = 0; e < ORDER_BINS; e++) {
                 won += (i64)inside[e] * (2 * n0 + outside[e]);
                 n0 += outside[e];
                 n1 += inside[e];
             }
-            if (n0 > 0 && n1 > 0) { to[CONTRASTS] = 0.5 * won / (n1 + n0); to[CONTRASTS + 1] = (double)(n1 * n0) / (n1 + n0); }
+            if (n0 > 0 && n1 > 0) { to[0] = 0.5 * won / (n1 + n0); to[1] = (double)(n1 * n0) / (n1 + n0); }
         }
     }
     __syncthreads();
@@ -397,7 +510,7 @@ extern "C" __global__ void by_order(const Args *args) {
         for (int k = thread; k < kinds; k += threads) number += histogram[(r * kinds + k) * ORDER_BINS + ORDER_BINS - 1];
         if (number) atomicAdd(&count[r], number);
     }
-    order_null(args, b, h, distinct, keys, null_); // waits for everybody
+    order_null(args, b, h, distinct, on.keys, null_); // waits for everybody
     const int *id_number = batch.id_number + b * of.counting, *by_count = batch.by_count + b * of.most_ids;
     for (int k = thread; k < READINGS * n; k += threads) {
         int r = k / n, i = k % n, own_degree = degree[r * of.counting + i];
@@ -518,7 +631,7 @@ __device__ inline void levels_of_rows(const Args &of, const Head &own, Levels &o
                 else after += (double)x;
             }
             if (j < i) continue;
-            const i64 p = (i64)i * (2 * n - i - 1) / 2 + j - i - 1;
+            const int p = pair_number(n, i, j);
             const int cell = cells[p], away = on.position[j] - at;
             if (on.table) atomicAdd(&on.table[bin * of.table + cell], 1);
             else atomicAdd(&pairs[bin * of.table + cell], 1ull);
@@ -624,10 +737,10 @@ __device__ inline void level_of_window(const Args *args, Levels &on, int b, int 
     const double factor = 20.0 / largest;
     i64 reach = 0, held = 0, occurs = 0;
     u64 longest = 0;
-    for (int i = 0; i < n; i++) {
-        if (on.id[i] != best) continue; // the same for all threads
-        occurs++;
-        for (int j = thread; j < n; j += threads) {
+    for (int i = warp; i < n; i += warps) {
+        if (on.id[i] != best) continue; // the same for the whole warp
+        occurs += lane == 0;
+        for (int j = lane; j < n; j += WARP) {
             if (j == i || (j < i && on.id[j] == best)) continue; // the second was met from its other side
             int away = on.position[j] - on.position[i];
             if (bin_of(similarity(own, on.matrix, i, j), largest, factor) >= lowest) { reach += away < 0 ? -away : away; held++; }
@@ -637,23 +750,25 @@ __device__ inline void level_of_window(const Args *args, Levels &on, int b, int 
         u64 one = ((u64)__float_as_uint(own.lengths[own.positions[i]]) << 32) | (u64)(0xffffffffu - (unsigned)i);
         longest = one > longest ? one : longest;
     }
-    double far = added_by_all((double)reach, on.room), pairs_held = added_by_all((double)held, on.room);
+    double within = 0, again = 0; // sums of whole numbers, so exact
+    for (int k = thread; k < kinds; k += threads) {
+        within += (IN_SENTENCE >> (k % RELATIONS) & 1) * on.high[k];
+        again += (REPEATED >> (k % RELATIONS) & 1) * on.high[k];
+    }
+    const double far = added_by_all((double)reach, on.room), pairs_held = added_by_all((double)held, on.room);
+    const double times_in_all = added_by_all((double)occurs, on.room);
+    within = added_by_all(within, on.room), again = added_by_all(again, on.room);
     longest = most(longest);
     __syncthreads();
     if (lane == 0) ((u64 *)on.room)[warp] = longest;
     __syncthreads();
+    longest = most(((u64 *)on.room)[lane < warps ? lane : 0]);
     if (thread == 0) {
-        for (int k = 0; k < warps; k++) longest = ((u64 *)on.room)[k] > longest ? ((u64 *)on.room)[k] : longest;
-        out.frequency[head] = (double)occurs / n;
+        out.frequency[head] = times_in_all / n;
         out.reach[head] = far / pairs_held;
         out.longest[head] = on.id[0xffffffffu - (unsigned)(longest & 0xffffffffu)] == best;
-        i64 within = 0, again = 0;
-        for (int k = 0; k < kinds; k++) {
-            within += (IN_SENTENCE >> (k % RELATIONS) & 1) * on.high[k];
-            again += (REPEATED >> (k % RELATIONS) & 1) * on.high[k];
-        }
         double *row = out.row + head * 3;
-        row[0] = (double)on.best_of[2] / number; row[1] = (double)within / number; row[2] = (double)again / number;
+        row[0] = (double)on.best_of[2] / number; row[1] = within / number; row[2] = again / number;
     }
 }
 
