@@ -53,14 +53,6 @@ template <class T> static T __shfl_xor_sync(unsigned, T value, int other) {
     wait(warp, 32);
     return value;
 }
-template <class T> static T __shfl_sync(unsigned, T value, int lane) {
-    Barrier &warp = warps[threadIdx.x / 32];
-    memcpy(&exchanged[threadIdx.x], &value, sizeof value);
-    wait(warp, 32);
-    memcpy(&value, &exchanged[threadIdx.x / 32 * 32 + lane], sizeof value);
-    wait(warp, 32);
-    return value;
-}
 static int __any_sync(unsigned mask, int value) {
     for (int k = 16; k > 0; k /= 2) value |= __shfl_xor_sync(mask, value, k);
     return value != 0;

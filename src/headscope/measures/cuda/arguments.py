@@ -38,7 +38,6 @@ NUMBERS = {
     "fewest_for_top": "pairs of a window that has top pairs",
     "least_top": "no top pairs where fewer than one in so many is in the last bin",
     "by_band": "whether cells are bands",
-    "values_on_chip": "whether `by_order` has room for all values of all pairs",
     "table_on_chip": "whether `by_level` has room for pairs by level",
     "matrix_on_chip": "whether it has room for S",
     "value_groups": "heads that share value vectors make a group",
@@ -56,8 +55,6 @@ POINTERS = {  # name: type in C, shape and meaning
     "directions": ("float", "(B, T, T): 1 over the directions in which a pair may be read, 0 where there is none"),
     "cells": ("int", "(B, P): distance - 1 or band, times relations, and the relation"),
     "classes": ("short", "(B, P): kind of the pair, times sixteen"),
-    "pair_list": ("int", "(B, P): both tokens of each pair, the second times 65,536, those of a kind together"),
-    "pair_kinds": ("short", "(B, P): their kinds, times sixteen"),
     "custom": ("int", "(own relations, B, P): whether the pair has it"),
     "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
     "sampled": ("int", "(B,): pairs that set the edges of order bins"),
@@ -184,18 +181,15 @@ def attention_bytes(numbers: Mapping[str, int]) -> int:
     return 8 * (numbers["keys"] + numbers["tokens"] + ROOM) + 4 * 2 * len(THRESHOLDS) * len(CATEGORIES)
 
 
-def order_memory(numbers: Mapping[str, int], constants: Constants, most: int) -> tuple[int, bool]:
-    """Of `by_order`, and whether there is room for all values of all pairs."""
+def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
+    """Of `by_order`."""
     bands, counting, ids = numbers["bands"], numbers["counting"], numbers["most_ids"]
     readings = len(constants.source_of)
     shown = readings + constants.maps
     wins = shown * bands * (len(CONTRASTED) + 2)
     by_shown = SAMPLED + ORDER_BINS + bands * len(RELATIONS) * ORDER_BINS  # samples, edges, histograms
     by_reading = bands * 2 * ORDER_BINS + counting + ids  # regions, degrees, times
-    size = 8 * (ROOM + wins + ids) + 4 * (shown * by_shown + readings * by_reading + ids + readings + 2)
-    pairs, square = counting * (counting - 1) // 2, counting * (counting | 1)
-    values = 4 * max(shown * pairs, pairs + square if constants.maps else 0)
-    return (size + values, True) if size + values <= most else (size, False)
+    return 8 * (ROOM + wins + ids) + 4 * (shown * by_shown + readings * by_reading + ids + readings + 2)
 
 
 class LevelMemory(NamedTuple):

@@ -35,7 +35,6 @@ class DeviceBatch:
     keys: BatchIndex
     device: torch.device
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    _pairs: dict[bool, dict[str, Tensor]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         queries, keys = self.queries, self.keys
@@ -64,23 +63,6 @@ class DeviceBatch:
         }
         for name, values in own.items():
             self.tensors[name] = torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
-
-    def pairs(self, *, by_kind: bool) -> dict[str, Tensor]:
-        """Both tokens of every pair, and its kind: (B, P) each. Row by row, or sorted by kind."""
-        if by_kind not in self._pairs:
-            kinds, sizes = self.tensors["classes"], self.tensors["sizes"].double()[:, None]  # (B, P), (B, 1)
-            number = torch.arange(kinds.shape[1], device=self.device, dtype=torch.float64)
-            is_pair = number < sizes * (sizes - 1) / 2
-            # Row i begins with pair i · (2n - i - 1) / 2. The root is exact enough: a place is never near a whole row.
-            reach = 2 * sizes - 1
-            first = ((reach - (reach**2 - 8 * number - 1e-3).clamp_min(0).sqrt()) / 2).floor()
-            second = number - first * (reach - first) / 2 + first + 1
-            tokens = torch.where(is_pair, first + 65_536 * second, 65_536).int()
-            if by_kind:
-                order = torch.where(is_pair, kinds, torch.iinfo(torch.int16).max).sort(dim=1, stable=True).indices
-                tokens, kinds = tokens.gather(1, order), kinds.gather(1, order)
-            self._pairs[by_kind] = {"pair_list": tokens.contiguous(), "pair_kinds": kinds.contiguous()}
-        return self._pairs[by_kind]
 
     def read_by(self, readable: Tensor | None, *, cross: bool) -> DeviceReadable:
         """Who may read whom, and what even attention would give."""

@@ -23,7 +23,7 @@ from headscope.measures.cuda.arguments import (
     attention_bytes,
     level_memory,
     mixed_bytes,
-    order_memory,
+    order_bytes,
     packed,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
@@ -35,7 +35,7 @@ from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
 
 STEPS, REGIONS = len(THRESHOLDS), 3
-NARROW, WIDEST = 128, 1024  # threads of a block
+NARROW, WIDE, WIDEST = 128, 256, 1024  # threads of a block
 CHOSEN = ("focal", "focal_null", "top", "top_null")  # tokens, of which there may be none
 Tensors = dict[str, Tensor]
 Given = dict[str, Tensor | None]  # by name of a pointer; None: there is none
@@ -80,7 +80,6 @@ class DeviceSums:
         filled, numbers = self._filled(layer.weights), self._numbers(heads.layer, layer, batch.queries, kernels)
         given: Given = dict.fromkeys(POINTERS)
         given |= batch.tensors | read._asdict() | layer._asdict() | kept | filled
-        given |= batch.pairs(by_kind=bool(numbers["values_on_chip"]))
         given |= self._workspace(numbers, layer.weights, kernels)
         self._launch(numbers, given, layer.weights, batch, kernels)
         self._count_unique(filled, kept, batch, kernels)
@@ -111,12 +110,8 @@ class DeviceSums:
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
             "value_groups": 1 if layer.value_norms is None else layer.value_norms.shape[1],
         }  # fmt: skip
-        memory, most = level_memory(numbers, kernels.most_shared), kernels.most_shared
-        return numbers | {
-            "values_on_chip": int(order_memory(numbers, self.constants, most)[1]),
-            "table_on_chip": int(memory.table),
-            "matrix_on_chip": int(memory.matrix),
-        }
+        memory = level_memory(numbers, kernels.most_shared)
+        return numbers | {"table_on_chip": int(memory.table), "matrix_on_chip": int(memory.matrix)}
 
     def _workspace(self, numbers: dict[str, int], weights: Tensor, kernels: Kernels) -> Tensors:
         """Memory that the kernels use for a while: to compare rows, and for what the chip has no room for."""
@@ -138,8 +133,7 @@ class DeviceSums:
         kernels.launch("attention", (heads, size), NARROW, attention_bytes(numbers), args)
         if given["roots"] is not None:
             torch.matmul(given["roots"], given["roots"].transpose(-1, -2), out=given["rows"])
-        on_chip, _ = order_memory(numbers, self.constants, kernels.most_shared)
-        kernels.launch("by_order", (heads, size), WIDEST, on_chip, args)
+        kernels.launch("by_order", (heads, size), WIDE, order_bytes(numbers, self.constants), args)
         on_chip = level_memory(numbers, kernels.most_shared).size
         kernels.launch("by_level", (heads, _blocks(weights, kernels)), WIDEST, on_chip, args)
         matrix = given.get(MATRIX)

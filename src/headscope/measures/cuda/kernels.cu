@@ -162,15 +162,14 @@ struct Head {
         tokens = of.tokens;
         n = args->sizes[b];
     }
-    __device__ float read(int v, float product, int pi, int pj) const { // a product as a reading has it
-        if (!scaled_of[v]) return product;
-        const int s = source_of[v];
-        const float size = norms[s][pi] * norms[s][pj];
-        return size > 0 ? product / size : 0.0f;
-    }
     __device__ float reading(int v, int i, int j) const { // S of two tokens that count
-        const int pi = positions[i], pj = positions[j];
-        return read(v, matrix[source_of[v]][(i64)pi * tokens + pj], pi, pj);
+        const int s = source_of[v], pi = positions[i], pj = positions[j];
+        float x = matrix[s][(i64)pi * tokens + pj];
+        if (scaled_of[v]) {
+            float size = norms[s][pi] * norms[s][pj];
+            x = size > 0 ? x / size : 0.0f;
+        }
+        return x;
     }
     __device__ float shown(int v, int i, int j) const { // by a reading or a map
         if (v < READINGS) return reading(v, i, j);
@@ -246,7 +245,6 @@ struct Order {
     int *times;       // (READINGS, K): and of each id
     int *null_;       // (K,)
     int *count;       // (READINGS + 2,): top pairs of each reading, and whether there is a mask
-    float *values;    // (SHOWN, P): all pairs by all readings and maps; none where there is no room
 
     __device__ Order(const Args &of, double *shared) {
         const int kinds = of.bands * RELATIONS;
@@ -258,57 +256,16 @@ struct Order {
         degree = regions + READINGS * of.bands * 2 * ORDER_BINS;
         times = degree + READINGS * of.counting, null_ = times + READINGS * of.most_ids;
         count = null_ + of.most_ids;
-        values = of.values_on_chip ? (float *)(count + READINGS + 2) : 0;
-    }
-    // Direct attention stands last: it is made of a table that takes the places of the others for a while.
-    __device__ static int slot(int v) { return MAPS == 0 || v < READINGS ? v : v == READINGS ? SHOWN - 1 : v - 1; }
-    __device__ float value(const Head &own, int v, int pairs, int p, int i, int j) const {
-        return values ? values[slot(v) * pairs + p] : own.shown(v, i, j);
     }
 };
 
-__device__ inline int pair_number(int n, int i, int j) { return i * (2 * n - i - 1) / 2 + j - i - 1; }
-
-// All values of all pairs, read once, row by row.
-__device__ inline void stage_values(const Head &own, Order &on, int pairs) {
-    const int n = own.n, wide = n | 1;
-    if (MAPS > 0) {
-        float *table = on.values, *direct = on.values + (i64)Order::slot(READINGS) * pairs;
-        if ((SHOWN - 1) * pairs < n * wide) direct = table + n * wide; // too few others: it moves when they are done with
-        for (int i = threadIdx.x / WARP; i < n; i += blockDim.x / WARP)
-            for (int j = threadIdx.x % WARP; j < n; j += WARP)
-                table[i * wide + j] = own.weights[(i64)own.positions[i] * own.tokens + own.positions[j]] * (float)own.readable[own.positions[i]];
-        __syncthreads();
-        FOR_PAIRS(n) direct[p] = (table[i * wide + j] + table[j * wide + i]) * own.directions[(i64)own.positions[i] * own.tokens + own.positions[j]];
-        __syncthreads();
-        float *to = on.values + (i64)Order::slot(READINGS) * pairs;
-        if (to != direct) { // to a place before it, a part at a time
-            for (int first = 0; first < pairs; first += blockDim.x) {
-                const int p = first + threadIdx.x;
-                const float x = p < pairs ? direct[p] : 0.0f;
-                __syncthreads();
-                if (p < pairs) to[p] = x;
-                __syncthreads();
-            }
-        }
-    }
-    FOR_PAIRS(n) {
-        const int pi = own.positions[i], pj = own.positions[j];
-        float product[SOURCES];
-        for (int k = 0; k < SOURCES; k++) product[k] = own.matrix[k][(i64)pi * own.tokens + pj];
-        for (int v = 0; v < READINGS; v++) on.values[v * pairs + p] = own.read(v, product[source_of[v]], pi, pj);
-        if (MAPS > 1) on.values[Order::slot(READINGS + 1) * pairs + p] = own.rows[(i64)pi * own.tokens + pj];
-    }
-    __syncthreads();
-}
-
 // Edges of the order bins: the values of sampled pairs, sorted.
-__device__ inline void find_edges(const Args &of, const Head &own, Order &on, int b, int pairs) {
+__device__ inline void find_edges(const Args &of, const Head &own, Order &on, int b) {
     const int thread = threadIdx.x, threads = blockDim.x, sampled = of.sampled[b];
     const int *samples = of.samples + (i64)b * SAMPLED * 3;
     for (int k = thread; k < SHOWN * SAMPLED; k += threads) {
         const int v = k / SAMPLED, *of_pair = samples + 3 * (k % SAMPLED);
-        on.sample[k] = k % SAMPLED < sampled ? on.value(own, v, pairs, of_pair[2], of_pair[0], of_pair[1]) : __int_as_float(0x7f800000);
+        on.sample[k] = k % SAMPLED < sampled ? own.shown(v, of_pair[0], of_pair[1]) : __int_as_float(0x7f800000);
     }
     for (int size = 2; size <= SAMPLED; size *= 2)
         for (int step = size / 2; step > 0; step /= 2) {
@@ -329,82 +286,36 @@ __device__ inline void find_edges(const Args &of, const Head &own, Order &on, in
     __syncthreads();
 }
 
-// Pairs of one kind that a warp has met, by bin: lane e, and lane e + 16 again, has those of bin e.
-struct Met {
-    int kind, number[SHOWN], outside[READINGS], inside[READINGS];
-
-    __device__ void begin(int next) {
-        kind = next;
-        for (int v = 0; v < SHOWN; v++) number[v] = 0;
-        for (int r = 0; r < READINGS; r++) outside[r] = inside[r] = 0;
-    }
-    __device__ void give(const Order &on, int kinds, int bands) const { // to those that all warps have met
-        const int lane = threadIdx.x % WARP;
-        if (kind < 0 || lane >= ORDER_BINS) return;
-        const int band = kind / (ORDER_BINS * RELATIONS);
-        for (int v = 0; v < SHOWN; v++)
-            if (number[v]) atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + lane], number[v]);
-        for (int r = 0; r < READINGS; r++) {
-            int *to = on.regions + (r * bands + band) * 2 * ORDER_BINS + lane;
-            if (outside[r]) atomicAdd(to, outside[r]);
-            if (inside[r]) atomicAdd(to + ORDER_BINS, inside[r]);
-        }
-    }
-};
-
-// Bins and what is counted by them; squares and products about the means. Pairs come in the order of `pair_list`: where
-// the chip holds their values, those of one kind follow each other, and ballots count them without getting in each
-// other's way.
-__device__ inline void count_by_order(const Args &of, const Head &own, Order &on, int b, i64 head, int pairs, const double *centre, double *squares, double (*products)[MAPS > 0 ? MAPS : 1]) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP, n = own.n;
-    const int bands = of.bands, kinds = bands * RELATIONS, parts = (pairs + WARP - 1) / WARP;
-    const int *list = of.pair_list + b * of.most_pairs;
-    const short *kind_of = of.pair_kinds + b * of.most_pairs;
+// Bins and what is counted by them; squares and products about the means.
+__device__ inline void count_by_order(const Args &of, const Head &own, Order &on, int b, i64 head, const double *centre, double *squares, double (*products)[MAPS > 0 ? MAPS : 1]) {
+    const int bands = of.bands, kinds = bands * RELATIONS;
+    const short *classes = of.classes + b * of.most_pairs;
     const signed char *high = of.high + head * of.keys;
     const bool masked = on.count[READINGS];
-    Met met;
-    met.begin(-1);
-    for (int part = warp * parts / warps; part < (warp + 1) * parts / warps; part++) {
-        const int k = part * WARP + lane;
-        const bool is_pair = k < pairs;
-        const int pair = is_pair ? list[k] : 1 << 16, i = pair & 0xffff, j = pair >> 16, p = pair_number(n, i, j);
-        const int kind = is_pair ? kind_of[k] : -1; // times sixteen
-        const int first = __shfl_sync(FULL, kind, 0);
-        const unsigned all = __ballot_sync(FULL, is_pair);
-        const bool alike = __ballot_sync(FULL, is_pair && kind != first) == 0;
-        const int region = MAPS > 0 && is_pair ? high[own.positions[i]] + high[own.positions[j]] : 1;
-        const unsigned none = masked ? __ballot_sync(FULL, is_pair && region == 0) : 0, both = masked ? __ballot_sync(FULL, is_pair && region == 2) : 0;
-        if (alike && first != met.kind) { met.give(on, kinds, bands); met.begin(first); }
+    FOR_PAIRS(own.n) {
         double away[SHOWN];
+        const int kind = classes[p]; // times sixteen
+        const int region = MAPS > 0 ? high[own.positions[i]] + high[own.positions[j]] : 1;
         for (int v = 0; v < SHOWN; v++) {
-            const float x = is_pair ? on.value(own, v, pairs, p, i, j) : 0.0f;
+            const float x = own.shown(v, i, j);
             const float *edge = on.edges + v * ORDER_BINS;
             int bin = x > edge[7] ? 8 : 0;
             bin += x > edge[bin + 3] ? 4 : 0;
             bin += x > edge[bin + 1] ? 2 : 0;
             bin += x > edge[bin] ? 1 : 0;
-            away[v] = is_pair ? (double)x - centre[v] : 0.0;
-            squares[v] += away[v] * away[v];
-            if (v < READINGS && is_pair && bin == ORDER_BINS - 1) { atomicAdd(&on.degree[v * of.counting + i], 1); atomicAdd(&on.degree[v * of.counting + j], 1); }
-            if (alike) { // the same for the whole warp
-                unsigned same = all;
-                for (int e = 0; e < 4; e++) {
-                    const unsigned ones = __ballot_sync(FULL, bin >> e & 1);
-                    same &= lane >> e & 1 ? ones : ~ones;
-                }
-                met.number[v] += __popc(same);
-                if (v < READINGS) { met.outside[v] += __popc(same & none); met.inside[v] += __popc(same & both); }
-            } else if (is_pair) {
-                atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + bin], 1);
-                if (v < READINGS && masked && region != 1) atomicAdd(&on.regions[((v * bands + kind / (ORDER_BINS * RELATIONS)) * 2 + region / 2) * ORDER_BINS + bin], 1);
+            atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + bin], 1);
+            if (v < READINGS) {
+                if (masked && region != 1) atomicAdd(&on.regions[((v * bands + kind / (ORDER_BINS * RELATIONS)) * 2 + region / 2) * ORDER_BINS + bin], 1);
+                if (bin == ORDER_BINS - 1) { atomicAdd(&on.degree[v * of.counting + i], 1); atomicAdd(&on.degree[v * of.counting + j], 1); }
             }
+            away[v] = (double)x - centre[v];
+            squares[v] += away[v] * away[v];
         }
         for (int r = 0; r < READINGS; r++) for (int m = 0; m < MAPS; m++) products[r][m] += away[r] * away[READINGS + m];
     }
-    met.give(on, kinds, bands);
 }
 
-extern "C" __global__ __launch_bounds__(1024) void by_order(const Args *args) {
+extern "C" __global__ void by_order(const Args *args) {
     const Args &of = *args, &batch = *args, &out = *args;
     const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
     const int lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
@@ -427,7 +338,6 @@ extern "C" __global__ __launch_bounds__(1024) void by_order(const Args *args) {
         for (int k = WARP / 2; k > 0; k /= 2) number += __shfl_xor_sync(FULL, number, k);
         if (lane == 0) count[READINGS] = number >= 2 && n - number >= 2;
     }
-    if (on.values) stage_values(own, on, pairs);
 
     // Means, and whether there is anything but one value.
     double sum[SHOWN];
@@ -435,7 +345,7 @@ extern "C" __global__ __launch_bounds__(1024) void by_order(const Args *args) {
     for (int v = 0; v < SHOWN; v++) { sum[v] = 0; low[v] = __int_as_float(0x7f800000); top[v] = -low[v]; }
     FOR_PAIRS(n) {
         for (int v = 0; v < SHOWN; v++) {
-            float x = on.value(own, v, pairs, p, i, j);
+            float x = own.shown(v, i, j);
             sum[v] += (double)x;
             low[v] = x < low[v] ? x : low[v];
             top[v] = x > top[v] ? x : top[v];
@@ -451,11 +361,11 @@ extern "C" __global__ __launch_bounds__(1024) void by_order(const Args *args) {
         varies[v] = upper != lower;
         if (v == 0 && thread == 0) out.largest[head] = is_finite(whole) ? (float)upper : (float)whole;
     }
-    find_edges(of, own, on, b, pairs);
+    find_edges(of, own, on, b);
     double squares[SHOWN], products[READINGS][MAPS > 0 ? MAPS : 1];
     for (int v = 0; v < SHOWN; v++) squares[v] = 0;
     for (int r = 0; r < READINGS; r++) for (int m = 0; m < MAPS; m++) products[r][m] = 0;
-    count_by_order(of, own, on, b, head, pairs, centre, squares, products);
+    count_by_order(of, own, on, b, head, centre, squares, products);
     const bool masked = count[READINGS];
     for (int v = 0; v < SHOWN; v++) squares[v] = added_by_all(squares[v], room);
     for (int r = 0; r < READINGS; r++)
@@ -631,7 +541,7 @@ __device__ inline void levels_of_rows(const Args &of, const Head &own, Levels &o
                 else after += (double)x;
             }
             if (j < i) continue;
-            const int p = pair_number(n, i, j);
+            const int p = i * (2 * n - i - 1) / 2 + j - i - 1;
             const int cell = cells[p], away = on.position[j] - at;
             if (on.table) atomicAdd(&on.table[bin * of.table + cell], 1);
             else atomicAdd(&pairs[bin * of.table + cell], 1ull);
