@@ -7,6 +7,7 @@ compiled loops read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +70,7 @@ def index_batch(
             line[: len(row)] = row
         return table
 
+    base = np.stack([one.base for one in indexed])
     return BatchIndex(
         lengths=np.array([len(window) for window in windows]),
         sentences=np.array([window.sentences for window in windows]),
@@ -85,9 +87,9 @@ def index_batch(
         custom=np.stack([padded([one.custom[name] for one in indexed], np.bool_) for name in relations])
         if relations
         else np.zeros((0, len(indexed), 1), dtype=bool),
-        base=np.stack([one.base for one in indexed]),
-        contrast_weight=np.stack([contrast_weight(one.base) for one in indexed]),
-        matched=np.stack([matched_weights(one.base) for one in indexed]),
+        base=base,
+        contrast_weight=contrast_weight(base),
+        matched=matched_weights(base),
         number=np.array([one.number for one in indexed], dtype=np.uint64),
         sampled=np.array([len(one.samples) for one in indexed]),
         samples=padded([one.samples for one in indexed], np.int32),
@@ -141,7 +143,7 @@ class _IndexedWindow:
         self._relate(window, length, repeated)
         number = len(self.pairs.cells)
         chosen = order.sampled_pairs(number, self.number)
-        first, second = np.triu_indices(self.size, 1)
+        first, second = _pairs(self.size)
         self.samples = np.column_stack([first[chosen], second[chosen], chosen]).astype(np.int32)
         self.custom = {}
         for name, labels in relations.items():
@@ -182,22 +184,30 @@ class _IndexedWindow:
         self.base = np.bincount(self.pairs.classes // order.ORDER_BINS, minlength=kinds)
 
 
+@lru_cache(256)
+def _pairs(size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Both tokens of every pair of so many."""
+    first, second = np.triu_indices(size, 1)
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
+
+
 def contrast_weight(base: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Σ n1·n0 / (n1 + n0) over the bands, of each contrast of relations: (kinds,) to (3,)."""
-    table = base.reshape(-1, len(RELATIONS)).astype(np.float64)
-    zeros = table[:, UNRELATED]
-    ones = np.stack([table[:, list(kinds)].sum(1) for kinds in CONTRASTED.values()])  # (3, bands)
-    return np.asarray((ones * zeros / np.maximum(ones + zeros, 1)).sum(1))
+    """Σ n1·n0 / (n1 + n0) over the bands, of each contrast of relations: (B, kinds) to (B, 3)."""
+    table = base.reshape(len(base), -1, len(RELATIONS)).astype(np.float64)  # (B, bands, relations)
+    zeros = table[:, :, UNRELATED]
+    ones = [table[:, :, list(kinds)].sum(2) for kinds in CONTRASTED.values()]  # (B, bands) each
+    return np.stack([(one * zeros / np.maximum(one + zeros, 1)).sum(1) for one in ones], axis=1)
 
 
 def matched_weights(base: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What a high pair of each kind adds to a and to b of each comparison: (kinds,) to (comparisons, 2, kinds)."""
-    table = base.reshape(-1, len(RELATIONS)).astype(np.float64)  # (bands, relations)
-    weights = np.zeros((len(COMPARED), 2, *table.shape))
+    """What a high pair of each kind adds to a and to b of each comparison: (B, kinds) to (B, comparisons, 2, kinds)."""
+    table = base.reshape(len(base), -1, len(RELATIONS)).astype(np.float64)  # (B, bands, relations)
+    weights = np.zeros((len(base), len(COMPARED), 2, *table.shape[1:]))
     for place, strata in enumerate(COMPARED.values()):
         for ones, zeros in strata:
-            n1, n0 = table[:, list(ones)].sum(1), table[:, list(zeros)].sum(1)  # (bands,)
+            n1, n0 = table[:, :, list(ones)].sum(2), table[:, :, list(zeros)].sum(2)  # (B, bands)
             both = np.maximum(n1 + n0, 1)
-            weights[place, 0][:, list(ones)] = (n0 / both)[:, None]
-            weights[place, 1][:, list(zeros)] = (n1 / both)[:, None]
-    return weights.reshape(len(COMPARED), 2, -1)
+            weights[:, place, 0][:, :, list(ones)] = (n0 / both)[:, :, None]
+            weights[:, place, 1][:, :, list(zeros)] = (n1 / both)[:, :, None]
+    return weights.reshape(len(base), len(COMPARED), 2, -1)

@@ -218,7 +218,10 @@ class StackSums:
                 return False
             if tensors.roots is not None and tensors.rows is not None:
                 own = tensors.roots[:, first:last]
-                tensors.rows[:, first:last] = own @ own.transpose(-1, -2)
+                if last - first == shape.heads:
+                    torch.matmul(own, own.transpose(-1, -2), out=tensors.rows)
+                else:
+                    tensors.rows[:, first:last] = own @ own.transpose(-1, -2)
                 together.move(tensors.rows.numpy(), first, last)
             together.move_tokens((seen.high, seen.passed), first, last)
             self._find_edges(pairs_in, queries, first, last)

@@ -171,9 +171,9 @@ def corpus_windows(
     >>> [" ".join(each.tokens) for each in windows]
     ['[CLS] one . two . [SEP]', '[CLS] three . four . [SEP]']
     """
-    part = _read(text, 0, tokenizer, language, 0)
     around = (template.start, template.end)
     room = _room(length, around)
+    part = _read(text, 0, tokenizer, language, 0, upto=room if choice == "first" else None)
     starts = [0]
     if choice == "all":
         starts = list(range(0, len(part), room))
@@ -230,12 +230,14 @@ def shifted_window(window: Window, start_id: int, tokenizer: Any) -> Window:
 _COLUMNS = ("ids", "types", "category", "sentence", "word", "span", "part", "unknown")
 
 
-def _read(text: str, part: int, tokenizer: Any, language: str, kind: int) -> Window:
+def _read(text: str, part: int, tokenizer: Any, language: str, kind: int, *, upto: int | None = None) -> Window:
+    """The tokens of a text, or the first so many of them."""
     check_text(text)
     encoding = tokenizer(text, add_special_tokens=False, verbose=False)[0]
     if not encoding.ids:
         raise HeadscopeError("the tokenizer makes no token of this text", "give a text with visible characters")
-    return _describe(encoding.ids, [kind] * len(encoding.ids), encoding.offsets, text, part, tokenizer, language)
+    types = [kind] * len(encoding.ids)
+    return _describe(encoding.ids, types, encoding.offsets, text, part, tokenizer, language, upto)
 
 
 def _describe(
@@ -246,17 +248,21 @@ def _describe(
     part: int,
     tokenizer: Any,
     language: str,
+    upto: int | None = None,
 ) -> Window:
-    """Category, sentence and word of each token, before any window is cut."""
+    """Category, sentence and word of each token, or of the first so many, before any window is cut."""
     sentences, words = sentence_spans(text, language), word_spans(text)
     sentence_starts, word_starts = [a for a, _ in sentences], [a for a, _ in words]
     sentence, word, category = [], [], []
     next_word, last = len(words), {}  # number for a token outside all words; each sentence's last token but closers
+    number = len(ids) if upto is None else min(upto, len(ids))
     for place, (a, b) in enumerate(spans):
         at = first_visible(text, a, b)
         # A token of white space alone has no visible character: it stays with what stands before it.
-        where = bisect_right(sentence_starts, at if at >= 0 else a) - 1
-        sentence.append(max(where, 0))
+        where = max(bisect_right(sentence_starts, at if at >= 0 else a) - 1, 0)
+        if place >= number and where > sentence[number - 1]:
+            break  # the last sentence that counts is over: no token of it is the stop any more
+        sentence.append(where)
         k = _word_at(text, at, words, word_starts)
         if k >= 0:
             word.append(k)
@@ -270,16 +276,17 @@ def _describe(
     for place in last.values():
         if not holds_word(text[slice(*spans[place])]):
             category[place] = STOP
+    own = np.array(ids[:number], dtype=np.int64)
     return Window(
-        np.array(ids, dtype=np.int64),
-        np.array(types, dtype=np.int64),
-        np.array(category, dtype=np.int64),
-        np.array(sentence, dtype=np.int64),
-        np.array(word, dtype=np.int64),
-        np.array(spans, dtype=np.int64).reshape(-1, 2),
-        np.full(len(ids), part, dtype=np.int64),
-        np.array(ids, dtype=np.int64) == (-1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id),
-        tuple(tokenizer.convert_ids_to_tokens(list(ids))),
+        own,
+        np.array(types[:number], dtype=np.int64),
+        np.array(category[:number], dtype=np.int64),
+        np.array(sentence[:number], dtype=np.int64),
+        np.array(word[:number], dtype=np.int64),
+        np.array(spans[:number], dtype=np.int64).reshape(-1, 2),
+        np.full(number, part, dtype=np.int64),
+        own == (-1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id),
+        tuple(tokenizer.convert_ids_to_tokens(own.tolist())),
         (text,),
         0,
         len(ids),
@@ -328,7 +335,13 @@ def _assemble(
     rows = [_special(tokenizer, around[0], START, 0)]
     for part, special in zip(cut, around[1:], strict=True):
         rows += [part, _special(tokenizer, special, END, int(part.types[-1]) if len(part) else 0)]
-    whole = _join(rows, start, sum(map(len, parts)), tuple(p.texts[0] for p in parts), sum(p.sentences for p in parts))
+    whole = _join(
+        rows,
+        start,
+        sum(each.total for each in parts),
+        tuple(p.texts[0] for p in parts),
+        sum(p.sentences for p in parts),
+    )
     return first_is_special(whole) if causal and not around[0] else whole
 
 

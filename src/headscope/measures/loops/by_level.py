@@ -23,8 +23,9 @@ from headscope.measures.numba_options import compiled, inner
 @inner
 def _count_levels(bins: Any, cells: Any, size: int, pairs: Any) -> None:
     """Count pairs by level, distance or band, and relation."""
+    flat, width = pairs.reshape(-1), np.uint32(pairs.shape[1])
     for p in range(size):
-        pairs[bins[p], cells[p]] += 1
+        flat[np.uint32(bins[p]) * width + np.uint32(cells[p])] += 1
 
 
 @inner
@@ -71,7 +72,7 @@ def _high_pairs(bins: Any, classes: Any, distances: Any, lowest: int, size: int,
     """Count the high pairs by kind; Σ of their distances."""
     pairs_of[:] = 0
     for p in range(size):
-        pairs_of[classes[p] >> 4] += bins[p] >= lowest  # classes come times sixteen
+        pairs_of[np.uint32(classes[p] >> 4)] += bins[p] >= lowest  # classes come times sixteen
     distance = 0
     for p in range(size):
         distance += np.int32(bins[p] >= lowest) * distances[p]

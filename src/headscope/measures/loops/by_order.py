@@ -48,14 +48,15 @@ def _add_matrix(values: Any, positions: Any, begin: int, n: int, scattered: bool
     """Add S of each pair to the sum of all windows."""
     p = 0
     for i in range(n - 1):
-        line = matrix[positions[i]]
+        line, rest = matrix[positions[i]], n - 1 - i
         if scattered:
-            for j in range(n - 1 - i):
+            for j in range(rest):
                 line[positions[i + 1 + j]] += np.float64(values[p + j])
         elif begin >= 0:
-            for j in range(n - 1 - i):
-                line[begin + i + 1 + j] += np.float64(values[p + j])
-        p += n - 1 - i
+            sums, own = line[begin + i + 1 : begin + n], values[p : p + rest]
+            for j in range(rest):
+                sums[j] += np.float64(own[j])
+        p += rest
 
 
 @compiled
@@ -88,7 +89,7 @@ def pairs_by_order(
     maps = int(weights.size > 0) + int(row_maps.size > 0)
     tokens, most_pairs = id_number.shape[1], classes.shape[1]
     values, moments = np.empty((readings + maps, most_pairs), np.float32), np.empty((readings + maps, 4))
-    bins, region = np.empty(most_pairs, np.int8), np.empty(most_pairs, np.int16)
+    bins, region = np.empty(most_pairs, np.int32), np.empty(most_pairs, np.int16)
     degrees, times, keys = np.empty(tokens, np.int32), np.empty(tokens, np.int64), np.empty(tokens, np.uint64)
     histogram, pairs_of = np.empty(kinds_of_pairs * BINS, np.int32), np.empty(kinds_of_pairs, np.int32)
     regions = np.empty(kinds_of_pairs // contrasted.shape[1] * 3 * BINS, np.int32)

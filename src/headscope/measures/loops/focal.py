@@ -73,22 +73,30 @@ def degrees_at_thresholds(bins: Any, n: int, by_bin: Any, own: Any, counts: Any)
     Pairs are counted by bin for both of their tokens: into `by_bin` (bins, N) for the second one, and into `own`
     (4, bins) for the first, four side by side, so that an addition need not wait for the one before it.
     """
-    number = len(by_bin)
+    number, width = len(by_bin), np.uint32(by_bin.shape[1])
+    flat, first, second, third, fourth = by_bin.reshape(-1), own[0], own[1], own[2], own[3]
     by_bin[:, :n] = 0
     p = 0
     for i in range(n):
         own[:] = 0
         rest = n - 1 - i
-        whole = rest // 4 * 4
-        for j in range(0, whole, 4):
-            for lane in range(4):
-                bin_ = bins[p + j + lane]
-                by_bin[bin_, i + 1 + j + lane] += 1
-                own[lane, bin_] += 1
-        for j in range(whole, rest):
-            bin_ = bins[p + j]
-            by_bin[bin_, i + 1 + j] += 1
-            own[0, bin_] += 1
+        others, of_pairs = flat[i + 1 :], bins[p : p + rest]
+        for quarter in range(rest // 4):
+            j = np.uint32(4 * quarter)
+            a, b = np.uint32(of_pairs[j]), np.uint32(of_pairs[j + np.uint32(1)])
+            c, d = np.uint32(of_pairs[j + np.uint32(2)]), np.uint32(of_pairs[j + np.uint32(3)])
+            others[a * width + j] += 1
+            others[b * width + j + np.uint32(1)] += 1
+            others[c * width + j + np.uint32(2)] += 1
+            others[d * width + j + np.uint32(3)] += 1
+            first[a] += 1
+            second[b] += 1
+            third[c] += 1
+            fourth[d] += 1
+        for j in range(rest // 4 * 4, rest):
+            a = np.uint32(of_pairs[j])
+            others[a * width + np.uint32(j)] += 1
+            first[a] += 1
         for k in range(number):
             by_bin[k, i] += own[0, k] + own[1, k] + own[2, k] + own[3, k]
         p += rest

@@ -21,17 +21,18 @@ def read_reading(matrix: Any, norms: Any, scaled: bool, begin: int, n: int, row:
         return
     p = 0
     for i in range(n - 1):
-        line = matrix[begin + i]
+        rest, after = n - 1 - i, begin + i + 1
+        line, out = matrix[begin + i, after : after + rest], row[p : p + rest]
         if scaled:
-            own = norms[begin + i]
-            for j in range(n - 1 - i):
-                size = own * norms[begin + i + 1 + j]
-                s = line[begin + i + 1 + j] / (size if size > 0 else np.float32(1.0))
-                row[p + j] = s if size > 0 else np.float32(0.0)
+            own, others = norms[begin + i], norms[after : after + rest]
+            for j in range(rest):
+                size = own * others[j]
+                s = line[j] / (size if size > 0 else np.float32(1.0))
+                out[j] = s if size > 0 else np.float32(0.0)
         else:
-            for j in range(n - 1 - i):
-                row[p + j] = line[begin + i + 1 + j]
-        p += n - 1 - i
+            for j in range(rest):
+                out[j] = line[j]
+        p += rest
 
 
 @inner
@@ -51,11 +52,12 @@ def read_direct(matrix: Any, readable: Any, directions: Any, begin: int, n: int,
                 p += n - 2 - i
     p = 0
     for i in range(n - 1):
-        own, line = readable[begin + i], matrix[begin + i]
-        for j in range(n - 1 - i):
-            other = begin + i + 1 + j
-            row[p + j] = (line[other] * own + row[p + j] * readable[other]) * directions[p + j]
-        p += n - 1 - i
+        rest, after = n - 1 - i, begin + i + 1
+        own, line, others = readable[begin + i], matrix[begin + i, after : after + rest], readable[after : after + rest]
+        out, ways = row[p : p + rest], directions[p : p + rest]
+        for j in range(rest):
+            out[j] = (line[j] * own + out[j] * others[j]) * ways[j]
+        p += rest
 
 
 @compiled
@@ -123,16 +125,16 @@ def correlation(values: Any, moments: Any, x: int, y: int, size: int, lanes: Any
 
 @inner
 def order_bins(values: Any, size: int, edges: Any, bins: Any) -> None:
-    """The number of edges below each value: fifteen comparisons without a branch beat a search."""
+    """The number of edges below each value, as int32: fifteen comparisons without a branch beat a search."""
     e0, e1, e2, e3, e4 = edges[0], edges[1], edges[2], edges[3], edges[4]
     e5, e6, e7, e8, e9 = edges[5], edges[6], edges[7], edges[8], edges[9]
     e10, e11, e12, e13, e14 = edges[10], edges[11], edges[12], edges[13], edges[14]
     for p in range(size):
         x = values[p]
         bins[p] = (
-            np.int8(x > e0) + np.int8(x > e1) + np.int8(x > e2) + np.int8(x > e3) + np.int8(x > e4)
-            + np.int8(x > e5) + np.int8(x > e6) + np.int8(x > e7) + np.int8(x > e8) + np.int8(x > e9)
-            + np.int8(x > e10) + np.int8(x > e11) + np.int8(x > e12) + np.int8(x > e13) + np.int8(x > e14)
+            np.int32(x > e0) + np.int32(x > e1) + np.int32(x > e2) + np.int32(x > e3) + np.int32(x > e4)
+            + np.int32(x > e5) + np.int32(x > e6) + np.int32(x > e7) + np.int32(x > e8) + np.int32(x > e9)
+            + np.int32(x > e10) + np.int32(x > e11) + np.int32(x > e12) + np.int32(x > e13) + np.int32(x > e14)
         )  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def count_order(bins: Any, cells: Any, size: int, histogram: Any) -> None:
     """Count pairs by cell and order bin; cells come times sixteen."""
     histogram[:] = 0
     for p in range(size):
-        histogram[cells[p] + bins[p]] += 1
+        histogram[np.uint32(cells[p] + bins[p])] += 1
 
 
 @inner
@@ -205,10 +207,11 @@ def degrees_of_top(bins: Any, n: int, degrees: Any) -> None:
     degrees[:n] = 0
     p = 0
     for i in range(n - 1):
-        own = np.int32(0)
-        for j in range(n - 1 - i):
-            top = np.int32(bins[p + j] == BINS - 1)
-            degrees[i + 1 + j] += top
+        own, rest = np.int32(0), n - 1 - i
+        of_pairs, others = bins[p : p + rest], degrees[i + 1 : n]
+        for j in range(rest):
+            top = np.int32(of_pairs[j] == BINS - 1)
+            others[j] += top
             own += top
         degrees[i] += own
-        p += n - 1 - i
+        p += rest
