@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import headscope
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.runs import paths
+from headscope.runs import run as runs_run
+from headscope.runs.worker import Threads
 from long import first_of
 from runs import PASSAGES, TEXTS, Counting, Tiny, pairs_moved, run, same_bytes, stop_after
 
@@ -48,6 +50,17 @@ def test_batch_sizes_move_next_to_no_pair(embedded: headscope.Model) -> None:
         assert moved <= 2e-5 * of, f"{moved} of {of} pairs changed their bin"
         np.testing.assert_array_equal(base.dataset.position_pairs, other.dataset.position_pairs)
         np.testing.assert_allclose(base.dataset.similarity_sum, other.dataset.similarity_sum, rtol=1e-4, atol=1e-4)
+
+
+def test_texts_that_processes_cut_ahead_change_no_byte(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny("gpt2")
+    whole = run(model, TEXTS, out=tmp_path / "a", shard_size=3, per_text=True)
+    monkeypatch.setattr(runs_run, "threads_for", lambda *given: Threads(2, 1, cutting=2))
+    same_bytes(whole, run(model, TEXTS, out=tmp_path / "b", shard_size=3, per_text=True))
+    stop_after(model, TEXTS, tmp_path / "c", shard_size=3, shards=4)
+    same_bytes(whole, run(model, TEXTS, out=tmp_path / "c", shard_size=3))
 
 
 @pytest.mark.parametrize("kind", first_of(["embedded", "t5"]))

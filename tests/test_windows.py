@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +15,11 @@ from hypothesis import strategies as st
 import headscope
 import naive
 from headscope import HeadscopeError
-from headscope.windows import CATEGORIES, Window, window
+from headscope.windows import CATEGORIES, Window, corpus_windows, window
+from headscope.windows.cutting import Cutters, CutTexts, Cutting
 from headscope.windows.text import sentence_spans, visible
 
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are forked on Linux alone")
 KINDS = ["embedded", "gpt2", "roberta", "llama", "t5"]
 TEXTS = {
     "accents": "Ça va, naïve Zoë? Über alles: piñata! Größe zählt nicht.",
@@ -86,6 +91,63 @@ def test_stops_are_found_behind_quotes_and_brackets(embedded: Any) -> None:
     stops = [label for label, category in described(embedded, TEXTS["quotes"]) if category == "stop"]
     assert len(stops) == len(sentence_spans(TEXTS["quotes"]))
     assert set(stops) <= {"!", ".", "?"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_window_is_described_as_if_the_text_went_on(
+    kind: str, embedded: Any, tiny: Callable[[str], Any]
+) -> None:
+    model = model_of(kind, embedded, tiny)
+    for text in [*TEXTS.values(), " ".join(TEXTS.values())]:
+        for length in (4, 9, 24):
+            options = {"length": length, "causal": model.stack().causal}
+            first = corpus_windows(text, model.tokenizer, model.template, **options)[0]
+            every = corpus_windows(text, model.tokenizer, model.template, choice="all", **options)[0]
+            assert_same_window(first, every)
+
+
+def assert_same_window(one: Window, other: Window) -> None:
+    for name in (each.name for each in fields(Window)):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+
+
+# ---------------------------------------------------------------------- cut by others
+
+DROPPED = "\u200b"  # the embedded tokenizer makes nothing of it
+
+
+@pytest.fixture
+def cutters(embedded: Any) -> Iterator[Cutters]:
+    made = Cutters(Cutting(embedded.tokenizer, embedded.template, 16, "all", 0, False, "en"), processes=2)
+    yield made
+    made.close()
+
+
+def assert_cut(cutters: Cutters, texts: list[str], wait: CutTexts) -> None:
+    for cut, expected in zip(wait(), cutters.cutting.each(texts), strict=True):
+        if isinstance(expected, str):
+            assert cut == expected
+        else:
+            for one, other in zip(cut, expected, strict=True):
+                assert_same_window(one, other)
+
+
+@linux
+def test_processes_cut_the_same_windows(cutters: Cutters) -> None:
+    texts = [*TEXTS.values(), DROPPED, *TEXTS.values()]
+    assert_cut(cutters, texts, cutters.begin(texts))
+    assert isinstance(cutters.begin([DROPPED])()[0], str)
+
+
+@linux
+def test_a_process_that_is_killed_is_done_without(cutters: Cutters) -> None:
+    texts = list(TEXTS.values())
+    cutters.begin(texts)()
+    assert cutters._pool is not None
+    for process in list(cutters._pool._processes.values()):
+        process.kill()
+    for _ in range(2):
+        assert_cut(cutters, texts, cutters.begin(texts))
 
 
 def test_an_abbreviation_is_no_stop(embedded: Any) -> None:

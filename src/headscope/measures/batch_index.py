@@ -152,11 +152,12 @@ class _IndexedWindow:
 
     def _number_ids(self, ids: NDArray[np.int64]) -> None:
         """Number the ids by where they first count, and sort them by how often they occur."""
-        numbers: dict[int, int] = {}
-        self.id_number = np.array([numbers.setdefault(i, len(numbers)) for i in ids.tolist()], dtype=np.int32)
-        self.ids = np.array(list(numbers), dtype=np.int64)
-        counts = np.bincount(self.id_number, minlength=len(numbers))
-        self.firsts = self.places[np.unique(self.id_number, return_index=True)[1]]
+        known, first, number, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
+        in_order = np.argsort(first)  # the ids by where they first count
+        renumbered = np.empty(len(known), dtype=np.int32)
+        renumbered[in_order] = np.arange(len(known))
+        self.id_number, self.ids, counts = renumbered[number], known[in_order], counts[in_order]
+        self.firsts = self.places[first[in_order]]
         self.by_count = np.argsort(counts, kind="stable")
         self.class_ends = np.searchsorted(counts[self.by_count], counts[self.by_count], side="right")
 

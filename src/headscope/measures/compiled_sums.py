@@ -128,13 +128,16 @@ class StackSums:
         sums["pairless"] += int((queries.sizes < 2).sum())
         for length, category in zip(keys.lengths, keys.category, strict=True):
             sums["tokens"] += np.bincount(category[:length], minlength=len(CATEGORIES))
+        counting = queries.counting.astype(np.float64)  # (B, T)
+        tokens = counting.shape[1]
+        sums["position_pairs"][:tokens, :tokens] += np.triu(counting.T @ counting, 1).astype(np.int64)
         flat = sums["base_pairs"].reshape(-1)
         for b, size in enumerate(queries.sizes):
-            own = queries.positions[b, :size]
-            sums["position_pairs"][np.ix_(own, own)] += np.triu(np.ones((size, size), dtype=np.int64), 1)
             number = size * (size - 1) // 2
-            relation = queries.classes[b, :number] // ORDER_BINS % len(RELATIONS)
-            place = (queries.distance[b, :number] - 1) * len(RELATIONS) + relation
+            place = queries.cells[b, :number]  # by distance and relation, as base pairs are
+            if self.by_band:
+                relation = queries.classes[b, :number] // ORDER_BINS % len(RELATIONS)
+                place = (queries.distance[b, :number] - 1) * len(RELATIONS) + relation
             flat += np.bincount(place, minlength=len(flat))
 
     def no_top(self, windows: int) -> NDArray[np.int32]:

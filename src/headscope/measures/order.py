@@ -7,6 +7,7 @@ All arithmetic is on unsigned 64-bit integers, which wrap round.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +53,19 @@ def sampled_pairs(number: int, window: np.uint64) -> NDArray[np.int64]:
     >>> sampled_pairs(3, np.uint64(7)).tolist()
     [0, 1, 2]
     """
-    size = min(number, SAMPLED)
-    k = np.arange(size + 1, dtype=np.int64)
-    begins = k * number // max(size, 1)
-    stretch = np.diff(begins).astype(np.uint64)  # below 2³²
-    drawn = mix(window + k[:-1].astype(np.uint64))
+    begins, stretch = _stretches(number)
+    drawn = mix(window + np.arange(len(stretch), dtype=np.uint64))
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     place = ((drawn >> half) * stretch + ((drawn & low) * stretch >> half)) >> half  # ⌊drawn · stretch / 2⁶⁴⌋
-    return begins[:-1] + place.astype(np.int64)
+    return np.asarray(begins + place.astype(np.int64))
+
+
+@lru_cache(256)
+def _stretches(number: int) -> tuple[NDArray[np.int64], UInts]:
+    """Where each stretch of so many pairs begins, and how long it is, which is below 2³²."""
+    size = min(number, SAMPLED)
+    edges = np.arange(size + 1, dtype=np.int64) * number // max(size, 1)
+    return edges[:-1], np.diff(edges).astype(np.uint64)
 
 
 def edge_places(sampled: int) -> NDArray[np.int64]:

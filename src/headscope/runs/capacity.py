@@ -40,10 +40,10 @@ def threads_for(device: str, cores: int, side_by_side: int) -> Threads:
     """How to use so many cores.
 
     >>> threads_for("cpu", 8, side_by_side=4), threads_for("cuda", 8, side_by_side=1)
-    (Threads(reading=4, counting=2), Threads(reading=1, counting=8))
+    (Threads(reading=4, counting=2, cutting=0), Threads(reading=1, counting=8, cutting=8))
     """
     reading = max(1, min(cores, side_by_side)) if device == "cpu" else 1
-    return Threads(reading, max(1, cores // reading))
+    return Threads(reading, max(1, cores // reading), cores if device == "cuda" else 0)
 
 
 def measured_capacity(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -18,7 +20,7 @@ from headscope.choices import differences
 from headscope.errors import HeadscopeError
 from headscope.files import sha256_of
 from headscope.measures.own_relations import Labels
-from headscope.measures.variables import MATRIX, Shape, variable
+from headscope.measures.variables import MATRIX, Shape, Sums, variable
 from headscope.models.reading import OutOfMemory
 from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
@@ -38,6 +40,7 @@ from headscope.runs.worker import ShardResult, Threads, Worker
 from headscope.texts import BadRecords, Corpus, Survey
 from headscope.texts.corpus import no_texts
 from headscope.texts.records import NAMED
+from headscope.windows.cutting import CutTexts
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -74,6 +77,8 @@ class Run:
         self.records = corpus.records()
         self.bad, self.clusters = BadRecords(), ClusterCount()
         self.plan, self.manifest = self._prepared()
+        self._writer = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
 
     # ------------------------------------------------------------------ before
 
@@ -178,10 +183,9 @@ class Run:
             worker = Worker(
                 self.model, self.settings, self.relations, threads=threads, per_text=plan.per_text, path=plan.path
             )
-            with worker, stopping(self.progress) as stop:
-                shard_infos = [
-                    self._shard(worker, shard, stop) for shard in deal(self.records, plan.shard_size, self.bad)
-                ]
+            with worker, self._writer, stopping(self.progress) as stop:
+                shard_infos = [self._shard(worker, *shard, stop) for shard in self._shards(worker)]
+                self._wait_for_writing()
         finally:
             torch.set_num_threads(before)
         if any(number >= len(shard_infos) for number in self.folder.numbers()):
@@ -191,9 +195,20 @@ class Run:
         check_bad(sum(info["texts"] for info in shard_infos), bad, first[:NAMED], self.strict, self.corpus.name)
         self._finish(shard_infos, worker.shapes, refused)
 
-    def _shard(self, worker: Worker, shard: Shard, stop: Callable[[], bool]) -> dict[str, Any]:
+    def _shards(self, worker: Worker) -> Iterator[tuple[Shard, dict[str, Any] | None, CutTexts]]:
+        """The shards, what is known of those that are finished, and the texts of some shards ahead being cut."""
+        waiting: deque[tuple[Shard, dict[str, Any] | None, CutTexts]] = deque()
+        for shard in deal(self.records, self.plan.shard_size, self.bad):
+            finished = self.folder.finished_shard(shard.number)
+            waiting.append((shard, finished, worker.cut(() if finished else shard.records)))
+            if len(waiting) > worker.ahead:
+                yield waiting.popleft()
+        yield from waiting
+
+    def _shard(
+        self, worker: Worker, shard: Shard, shard_info: dict[str, Any] | None, cut: CutTexts, stop: Callable[[], bool]
+    ) -> dict[str, Any]:
         self.clusters.add(shard.records)
-        shard_info = self.folder.finished_shard(shard.number)
         if shard_info is not None:
             if shard_info["hash"] != shard.hash:
                 raise self._other_texts(f"the texts of shard {shard.number}")
@@ -201,7 +216,7 @@ class Run:
             return shard_info
         if self.folder.has_traces(shard.number):
             self.progress.say(f"shard {shard.number} is damaged and is computed again")
-        computed = self._compute(worker, shard)
+        computed = self._compute(worker, shard, cut)
         shard_info = {
             "group": shard.group,
             "texts": len(shard.records),
@@ -210,18 +225,29 @@ class Run:
             "refused": computed.refused,
         }
         rows = row_files(computed, self.model.tokenizer) if self.plan.per_text else {}
-        self.folder.put_shard(shard.number, pack(computed.sums), rows, shard_info)
-        self.progress.shard()
+        self._wait_for_writing()
+        self._writing = self._writer.submit(self._write, shard.number, computed.sums, rows, shard_info)
         if stop():
+            self._wait_for_writing()
             raise KeyboardInterrupt
         return shard_info
 
-    def _compute(self, worker: Worker, shard: Shard) -> ShardResult:
+    def _write(self, number: int, sums: Sums, rows: Mapping[str, bytes], shard_info: dict[str, Any]) -> None:
+        self.folder.put_shard(number, pack(sums), rows, shard_info)
+
+    def _wait_for_writing(self) -> None:
+        """Wait until the last shard is on the disk: it is written while the next one is computed."""
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+            self.progress.shard()
+
+    def _compute(self, worker: Worker, shard: Shard, cut: CutTexts) -> ShardResult:
         """Run a shard, with smaller batches where memory runs out."""
         while True:
             batch, before = self.plan.batch(shard.number), self.progress.done
             try:
-                computed = worker.shard(shard.records, batch, self.progress.advance)
+                computed = worker.shard(shard.records, batch, self.progress.advance, cut)
             except OutOfMemory as error:
                 if batch == 1:
                     raise HeadscopeError(

@@ -25,10 +25,13 @@ from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
 from headscope.texts import Record
-from headscope.windows import Window, corpus_windows
+from headscope.windows import Window
+from headscope.windows.cutting import Cutters, CutTexts, Cutting
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
+
+AHEAD = 2  # shards
 
 
 @dataclass(slots=True)
@@ -54,12 +57,13 @@ class ShardResult:
 class Threads:
     """How the cores are used; no number depends on it.
 
-    On a CPU every core takes whole batches through the model. A graphics card takes one batch at a time, and the cores
-    share the counting.
+    On a CPU every core takes whole batches through the model. A graphics card takes one batch at a time; the cores
+    share the counting, where the card does not count itself, and cut the texts of the next shards in processes.
     """
 
     reading: int = 1
     counting: int = 1
+    cutting: int = 0  # processes
 
 
 class Worker:
@@ -81,6 +85,13 @@ class Worker:
         self.shapes = stack_shapes(model, settings)
         check_tables(self.shapes.values())
         self.trimmer = Trimmer()
+        choices = settings.choices
+        self.cutting = Cutting(
+            model.tokenizer, model.template, choices.window, choices.windows, choices.seed,
+            model.stack().causal and not model.paired, choices.language,
+        )  # fmt: skip
+        self._cutters = Cutters(self.cutting, self.threads.cutting)
+        self.ahead = AHEAD if self.threads.cutting else 0  # shards whose texts are cut before they are wanted
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
 
@@ -89,26 +100,25 @@ class Worker:
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown()
+        self._cutters.close()
 
     def windows(self, record: Record) -> list[Window]:
         """The windows of one text."""
-        model, choices = self.model, self.settings.choices
-        return corpus_windows(
-            record.text,
-            model.tokenizer,
-            model.template,
-            length=choices.window,
-            choice=choices.windows,
-            seed=choices.seed,
-            causal=model.stack().causal and not model.paired,
-            language=choices.language,
-        )
+        return self.cutting.windows(record.text)
+
+    def cut(self, records: Sequence[Record]) -> CutTexts:
+        """Begin to cut the texts of a shard, where there are processes for it; gives what `shard` waits for."""
+        return self._cutters.begin([record.text for record in records])
 
     def shard(
-        self, records: Sequence[Record], batch: int, on_progress: Callable[[float], None] | None = None
+        self,
+        records: Sequence[Record],
+        batch: int,
+        on_progress: Callable[[float], None] | None = None,
+        cut: CutTexts | None = None,
     ) -> ShardResult:
         """Run the texts of a shard; `on_progress` is called with how many texts were done since its last call."""
-        shard = self._cut(records)
+        shard = self._windows(records, cut or self.cut(records))
         try:
             accumulator = self._accumulator(len(shard.windows))
         except MemoryError as error:
@@ -128,14 +138,13 @@ class Worker:
         shard.sums, shard.rows = accumulator.sums(), accumulator.rows
         return shard
 
-    def _cut(self, records: Sequence[Record]) -> ShardResult:
+    @staticmethod
+    def _windows(records: Sequence[Record], cut: CutTexts) -> ShardResult:
         """The windows of the texts, in the order in which they go through the model."""
         shard = ShardResult()
-        for record in records:
-            try:
-                windows = self.windows(record)
-            except HeadscopeError as error:  # no token in it: a text of characters that the tokenizer drops
-                shard.refused.append(f"{record.id}: {error.problem}")
+        for record, windows in zip(records, cut(), strict=True):
+            if isinstance(windows, str):
+                shard.refused.append(f"{record.id}: {windows}")
                 continue
             shard.windows += [WindowRef(record, number, window) for number, window in enumerate(windows)]
             if len(shard.windows) > MOST_WINDOWS:

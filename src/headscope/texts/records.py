@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from headscope.errors import HeadscopeError
 from headscope.texts.one import check_text
 
 LONGEST_NAME = 200  # characters of an id or a group that are kept
+UNDECODED = re.compile("[\udc80-\udcff]")  # what stands for bytes that are not UTF-8
 NAMED = 5  # bad records that are named one by one
 
 
@@ -91,7 +93,7 @@ def to_record(where: str, text: Any, group: Any = "", id: Any = None, cluster: A
     for what, value in (("group", group), ("cluster", cluster)):
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             return Bad(where, f"the {what} is not a string but {'missing' if value is None else type(value).__name__}")
-    if any("\udc80" <= character <= "\udcff" for character in text[:1000]):
+    if UNDECODED.search(text, 0, 1000):
         return Bad(where, "the text is not UTF-8")
     try:
         check_text(text)

@@ -253,7 +253,9 @@ def _describe(
     """Category, sentence and word of each token, or of the first so many, before any window is cut."""
     sentences, words = sentence_spans(text, language), word_spans(text)
     sentence_starts, word_starts = [a for a, _ in sentences], [a for a, _ in words]
-    sentence, word, category = [], [], []
+    sentence: list[int] = []
+    word: list[int] = []
+    category: list[int] = []
     next_word, last = len(words), {}  # number for a token outside all words; each sentence's last token but closers
     number = len(ids) if upto is None else min(upto, len(ids))
     for place, (a, b) in enumerate(spans):

@@ -93,9 +93,9 @@ def degrees_at_thresholds(bins: Any, n: int, by_bin: Any, own: Any, counts: Any)
             second[b] += 1
             third[c] += 1
             fourth[d] += 1
-        for j in range(rest // 4 * 4, rest):
-            a = np.uint32(of_pairs[j])
-            others[a * width + np.uint32(j)] += 1
+        for place in range(rest // 4 * 4, rest):
+            a = np.uint32(of_pairs[place])
+            others[a * width + np.uint32(place)] += 1
             first[a] += 1
         for k in range(number):
             by_bin[k, i] += own[0, k] + own[1, k] + own[2, k] + own[3, k]
