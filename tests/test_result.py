@@ -135,7 +135,7 @@ def test_saving_and_opening(result: headscope.Result, tmp_path: Path) -> None:
     copy = result.select("news").save(tmp_path / "news.nc")
     opened = headscope.Result.open(copy)
     assert int(opened.dataset.texts) == 8
-    for wrong, said in ((tmp_path, "holds no result"), (tmp_path / "no.nc", "no file")):
+    for wrong, said in ((tmp_path, "holds no result"), (tmp_path / "no.nc", "there is no run or result")):
         with pytest.raises(HeadscopeError, match=said):
             headscope.Result.open(wrong)
     with pytest.raises(HeadscopeError, match=r"end the name in \.nc"):
