@@ -206,6 +206,7 @@ def test_a_fifty_megabyte_file_is_refused_without_being_read(
     assert "larger than 400 kB" in err
 
 
+@pytest.mark.long
 def test_a_long_text_below_the_limit_is_shown_through_its_window(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def test_permuted_weights_are_those_of_the_method(kind: str, tmp_path: Path) -> 
     assert any("embed" in name or "wte" in name or "shared" in name for name, p in one if p.ndim == 2)
 
 
+@pytest.mark.long
 def test_the_fingerprint_and_the_name_tell_controls_apart(tiny: Tiny) -> None:
     from headscope.runs.fingerprint import model_fingerprint
 

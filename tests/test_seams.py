@@ -188,6 +188,7 @@ print(few(7))
 """
 
 
+@pytest.mark.long
 def test_compiled_code_on_disk_does_not_notice_another_file(tmp_path: Path) -> None:
     """Why the next test is there: this is what numba does."""
     answers = []
@@ -215,6 +216,7 @@ print(total({name}(np.ones(3))))
 """
 
 
+@pytest.mark.long
 def test_compiled_code_of_a_changed_file_is_dropped(tmp_path: Path) -> None:
     """Also where it names a group of arguments that is gone, on which numba itself fails."""
     for name, factor, answer in (("Old", 1, "3.0"), ("Old", 1, "3.0"), ("New", 2, "6.0")):

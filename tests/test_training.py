@@ -175,6 +175,7 @@ def test_masking_hides_a_fixed_number_of_inner_tokens_and_nothing_else() -> None
     assert (corrupted.flatten()[places] == 4).float().mean().item() == pytest.approx(0.8, abs=0.04)
 
 
+@pytest.mark.long
 def test_training_lowers_the_held_out_loss(trained: SimpleNamespace) -> None:
     losses = [float(row["valid_loss"]) for row in trained.log]
     assert all(math.isfinite(loss) for loss in losses)

@@ -109,6 +109,7 @@ def test_a_file_that_is_no_run_is_not_taken_for_a_text(tmp_path: Path, capsys: A
     assert "holds no result" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_too_much_for_one_file_is_refused(tiny: Any, tmp_path: Path) -> None:
     seen = tiny("long").inspect(" ".join(p["text"] for p in headscope.passages()), window=2048, maps=False)
     with pytest.raises(HeadscopeError, match=r"too much for one file.*--layers"):
