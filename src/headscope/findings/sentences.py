@@ -165,8 +165,7 @@ def _judged(finding: Finding) -> str:
         beyond = f"The whole interval lies beyond {bounds}"
         return f"{beyond}, and every control passes: the claim holds."
     if finding.verdict == "qualified":
-        failed = list(dict.fromkeys(each.without for each in finding.controls if each.state == FAILS))
-        return f"Qualified: it lies beyond {bounds}, but hangs {'; and '.join(failed)}."
+        return f"Qualified: it lies beyond {bounds}, but hangs {_hangs_on(finding)}."
     if finding.verdict == "does not hold":
         short = [each for each in finding.statistics if each.state == FAILS]
         cosine = [each for each in finding.controls if each.reading == "cosine" and not each.run]
@@ -178,9 +177,13 @@ def _judged(finding: Finding) -> str:
     if all(each.state == PASSES for each in finding.statistics):
         return f"It lies beyond {bounds}, but controls leave it open: {finding.reason}."
     able = "" if finding.can_tell else " These texts cannot tell an effect of twice the smallest that matters."
-    failed = list(dict.fromkeys(each.without for each in finding.controls if each.state == FAILS))
-    hangs = f" Were it there, it would hang {'; and '.join(failed)}." if failed else ""
-    return f"Open: {finding.reason}.{able}{hangs}"
+    hangs = _hangs_on(finding)
+    return f"Open: {finding.reason}.{able}" + (f" Were it there, it would hang {hangs}." if hangs else "")
+
+
+def _hangs_on(finding: Finding) -> str:
+    """What the controls that fail say of it, each once."""
+    return "; and ".join(dict.fromkeys(each.without for each in finding.controls if each.state == FAILS))
 
 
 def _rotated_too(finding: Finding) -> str:

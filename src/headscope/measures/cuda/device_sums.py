@@ -20,6 +20,7 @@ from headscope.measures.cuda.arguments import (
     DTYPES,
     POINTERS,
     Constants,
+    LevelMemory,
     attention_bytes,
     level_memory,
     mixed_bytes,
@@ -77,11 +78,13 @@ class DeviceSums:
         if heads.layer not in self._layers:
             self._layers[heads.layer] = self._kept(heads.outputs.device)
         kept, layer = self._layers[heads.layer], self._layer(heads, batch.queries)
-        filled, numbers = self._filled(layer.weights), self._numbers(heads.layer, layer, batch.queries, kernels)
+        filled, numbers = self._filled(layer.weights), self._numbers(heads.layer, layer, batch.queries)
+        memory = level_memory(numbers, kernels.most_shared)
+        numbers |= {"table_on_chip": int(memory.table), "matrix_on_chip": int(memory.matrix)}
         given: Given = dict.fromkeys(POINTERS)
         given |= batch.tensors | read._asdict() | layer._asdict() | kept | filled
-        given |= self._workspace(numbers, layer.weights, kernels)
-        self._launch(numbers, given, layer.weights, batch, kernels)
+        given |= self._workspace(numbers, memory, layer.weights, kernels)
+        self._launch(numbers, memory, given, layer.weights, batch, kernels)
         self._count_unique(filled, kept, batch, kernels)
         self._add(filled, kept, batch, read)
         place = self.shape.layers.index(heads.layer)
@@ -99,10 +102,10 @@ class DeviceSums:
         of_values = None if values is None else torch.linalg.vector_norm(values.double(), dim=-1).contiguous()
         return DeviceLayer(products, norms, norms[self.host.outputs_source], weights, of_values)
 
-    def _numbers(self, number: int, layer: DeviceLayer, queries: BatchIndex, kernels: Kernels) -> dict[str, int]:
-        """The numbers that the kernels take; see `NUMBERS`."""
+    def _numbers(self, number: int, layer: DeviceLayer, queries: BatchIndex) -> dict[str, int]:
+        """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
         size, heads, tall, wide = layer.weights.shape
-        numbers = {
+        return {
             "windows": size, "heads": heads, "tokens": tall, "keys": wide, "counting": queries.positions.shape[1],
             "most_pairs": queries.cells.shape[1], "most_ids": queries.ids.shape[1], "bands": self.bands,
             "table": self.table, "customs": len(self.shape.relations), "layer": number,
@@ -110,21 +113,25 @@ class DeviceSums:
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
             "value_groups": 1 if layer.value_norms is None else layer.value_norms.shape[1],
         }  # fmt: skip
-        memory = level_memory(numbers, kernels.most_shared)
-        return numbers | {"table_on_chip": int(memory.table), "matrix_on_chip": int(memory.matrix)}
 
-    def _workspace(self, numbers: dict[str, int], weights: Tensor, kernels: Kernels) -> Tensors:
+    def _workspace(self, numbers: dict[str, int], memory: LevelMemory, weights: Tensor, kernels: Kernels) -> Tensors:
         """Memory that the kernels use for a while: to compare rows, and for what the chip has no room for."""
         space = {}
         if self.host.compares_rows:
             space = {"roots": torch.empty_like(weights), "rows": torch.empty_like(weights)}
-        if not level_memory(numbers, kernels.most_shared).times:
+        if not memory.times:
             times = (_blocks(weights, kernels), weights.shape[1], 2, numbers["most_ids"], BINS)
             space["scratch"] = torch.empty(times, dtype=torch.int32, device=weights.device)
         return space
 
     def _launch(
-        self, numbers: dict[str, int], given: Given, weights: Tensor, batch: DeviceBatch, kernels: Kernels
+        self,
+        numbers: dict[str, int],
+        memory: LevelMemory,
+        given: Given,
+        weights: Tensor,
+        batch: DeviceBatch,
+        kernels: Kernels,
     ) -> None:
         """Attention first, which says what tokens are high; then order, which finds the largest S; then levels."""
         size, heads, tall, _ = weights.shape
@@ -134,8 +141,7 @@ class DeviceSums:
         if given["roots"] is not None:
             torch.matmul(given["roots"], given["roots"].transpose(-1, -2), out=given["rows"])
         kernels.launch("by_order", (heads, size), WIDE, order_bytes(numbers, self.constants), args)
-        on_chip = level_memory(numbers, kernels.most_shared).size
-        kernels.launch("by_level", (heads, _blocks(weights, kernels)), WIDEST, on_chip, args)
+        kernels.launch("by_level", (heads, _blocks(weights, kernels)), WIDEST, memory.size, args)
         matrix = given.get(MATRIX)
         if matrix is not None:
             kernels.launch("add_matrices", (heads, tall), NARROW, 0, args, batch.tensors["counts"], size, matrix,

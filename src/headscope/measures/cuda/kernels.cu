@@ -595,7 +595,7 @@ __device__ inline void level_of_window(const Args *args, Levels &on, int b, int 
     const double largest = (double)out.largest[head];
     if (!is_finite(largest)) return; // it was noticed before
     const bool flat = !(largest > 0);
-    for (int k = thread; k < 2 * BINS * distinct; k += threads) (k < BINS * distinct ? on.times : on.both - BINS * distinct)[k] = 0;
+    for (int k = thread; k < BINS * distinct; k += threads) on.times[k] = on.both[k] = 0;
     for (int k = thread; k < kinds; k += threads) on.high[k] = 0;
     if (thread < 4) on.best_of[thread] = 0;
     for (int i = thread; i < n; i += threads) {
