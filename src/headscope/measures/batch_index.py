@@ -19,7 +19,7 @@ from headscope.measures.bands import bands_of_distances
 from headscope.measures.comparisons import COMPARED, CONTRASTED
 from headscope.measures.loops import tokens as token_loops
 from headscope.measures.own_relations import Labels, label_numbers
-from headscope.measures.relations import CODES, RELATIONS, UNRELATED
+from headscope.measures.relations import RELATIONS, UNRELATED, relation_table
 from headscope.windows import WindowBatch
 from headscope.windows.window import PUNCTUATION, STOP, Window
 
@@ -44,6 +44,7 @@ class BatchIndex(NamedTuple):
     distance: NDArray[np.int32]  # (B, P)
     custom: NDArray[np.bool_]  # (own relations, B, P)
     base: NDArray[np.int64]  # (B, kinds): number of pairs
+    related: NDArray[np.int64]  # (distances, relations): the same in all windows, by distance
     contrast_weight: NDArray[np.float64]  # (B, 3): of the contrasts of relations
     matched: NDArray[np.float64]  # (B, comparisons, 2, kinds): what a high pair of each kind adds to a and b
     number: NDArray[np.uint64]  # (B,): w, from which everything is drawn
@@ -62,45 +63,119 @@ def index_batch(
     windows: Sequence[Window], length: int, *, repeated: str, special: bool, relations: Mapping[str, Labels]
 ) -> BatchIndex:
     """Index a batch of windows of a run whose longest window has `length` tokens."""
-    indexed = [_IndexedWindow(window, length, repeated, special, relations) for window in windows]
+    lengths = np.array([len(window) for window in windows])
+    is_token = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
 
-    def padded(rows: Sequence[NDArray[Any]], dtype: type, fill: int = 0) -> NDArray[Any]:
-        table = np.full((len(rows), max(1, *(len(row) for row in rows)), *rows[0].shape[1:]), fill, dtype=dtype)
-        for line, row in zip(table, rows, strict=True):
-            line[: len(row)] = row
+    def padded(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        table = np.zeros(is_token.shape, dtype=rows[0].dtype)
+        table[is_token] = np.concatenate(rows)
         return table
 
-    base = np.stack([one.base for one in indexed])
-    return BatchIndex(
-        lengths=np.array([len(window) for window in windows]),
-        sentences=np.array([window.sentences for window in windows]),
-        begins=np.array([one.begin for one in indexed]),
-        scattered=np.array([one.scattered for one in indexed]),
-        positions=padded([one.places for one in indexed], np.int64),
-        sizes=np.array([one.size for one in indexed]),
-        category=padded([window.category for window in windows], np.int64),
-        counting=padded([one.counting for one in indexed], np.bool_),
-        cells=padded([one.pairs.cells for one in indexed], np.int32),
-        classes=padded([one.pairs.classes for one in indexed], np.int16),
-        bands=padded([one.pairs.bands for one in indexed], np.int8),
-        distance=padded([one.pairs.distance for one in indexed], np.int32),
-        custom=np.stack([padded([one.custom[name] for one in indexed], np.bool_) for name in relations])
-        if relations
-        else np.zeros((0, len(indexed), 1), dtype=bool),
-        base=base,
-        contrast_weight=contrast_weight(base),
-        matched=matched_weights(base),
-        number=np.array([one.number for one in indexed], dtype=np.uint64),
-        sampled=np.array([len(one.samples) for one in indexed]),
-        samples=padded([one.samples for one in indexed], np.int32),
-        id_number=padded([one.id_number for one in indexed], np.int32),
-        distinct=np.array([len(one.ids) for one in indexed]),
-        ids=padded([one.ids for one in indexed], np.int64, -1),
-        firsts=padded([one.firsts for one in indexed], np.int64),
-        by_count=padded([one.by_count for one in indexed], np.int64),
-        class_ends=padded([one.class_ends for one in indexed], np.int64),
-        repeats=padded([one.repeats for one in indexed], np.int32, -1),
+    ids = padded([window.ids for window in windows])
+    category = padded([window.category for window in windows])
+    tokens = token_loops.Tokens(
+        ids,
+        np.where(category == STOP, 2, category == PUNCTUATION),
+        padded([window.word for window in windows]),
+        padded([window.sentence for window in windows]),
+        ids if repeated == "token" else padded([window.repeats(repeated) for window in windows]),
     )
+    counting = padded([window.counting(special) for window in windows])
+    sizes = counting.sum(1)
+    positions = np.zeros((len(windows), max(1, sizes.max())), dtype=np.int64)
+    positions[np.arange(positions.shape[1]) < sizes[:, None]] = np.nonzero(counting)[1]
+    ends = positions[np.arange(len(windows)), np.maximum(sizes - 1, 0)]
+    scattered = (sizes > 0) & (ends - positions[:, 0] + 1 != sizes)
+    counted = token_loops.Counting(sizes, positions)
+    by_id = _number_ids(tokens, counted)
+    number = np.array([order.window_number(window.ids) for window in windows], dtype=np.uint64)
+    pairs = _relate(tokens, counted, by_id, number, length)
+    most_ids = max(1, by_id.distinct.max())
+    return BatchIndex(
+        lengths=lengths,
+        sentences=np.array([window.sentences for window in windows]),
+        begins=np.where(scattered, 0, positions[:, 0]),
+        scattered=scattered,
+        positions=positions,
+        sizes=sizes,
+        category=category,
+        counting=counting,
+        cells=pairs.cells,
+        classes=pairs.classes,
+        bands=pairs.bands,
+        distance=pairs.distance,
+        custom=_own_pairs(windows, counted, pairs.cells.shape[1], relations),
+        base=pairs.base,
+        related=pairs.related,
+        contrast_weight=contrast_weight(pairs.base),
+        matched=matched_weights(pairs.base),
+        number=number,
+        sampled=np.minimum(sizes * (sizes - 1) // 2, order.SAMPLED),
+        samples=pairs.samples,
+        id_number=by_id.id_number,
+        distinct=by_id.distinct,
+        ids=np.ascontiguousarray(by_id.ids[:, :most_ids]),
+        firsts=np.ascontiguousarray(by_id.firsts[:, :most_ids]),
+        by_count=np.ascontiguousarray(by_id.by_count[:, :most_ids]),
+        class_ends=np.ascontiguousarray(by_id.class_ends[:, :most_ids]),
+        repeats=pairs.repeats,
+    )
+
+
+def _number_ids(tokens: token_loops.Tokens, counting: token_loops.Counting) -> token_loops.IdTables:
+    """Which ids come again, window by window."""
+    places = counting.positions.shape
+    tables = token_loops.IdTables(
+        id_number=np.zeros(places, np.int32),
+        distinct=np.zeros(places[0], np.int64),
+        ids=np.full(places, -1, np.int64),
+        firsts=np.zeros(places, np.int64),
+        by_count=np.zeros(places, np.int64),
+        class_ends=np.zeros(places, np.int64),
+        repeats=np.zeros(places[0], np.int64),
+    )
+    token_loops.number_ids(tokens, counting, tables)
+    return tables
+
+
+def _relate(
+    tokens: token_loops.Tokens,
+    counting: token_loops.Counting,
+    by_id: token_loops.IdTables,
+    number: NDArray[np.uint64],
+    length: int,
+) -> token_loops.PairTables:
+    """How the tokens of each pair are related, and which pairs are sampled."""
+    size, most = counting.positions.shape
+    pairs, sampled = max(1, most * (most - 1) // 2), max(1, min(most * (most - 1) // 2, order.SAMPLED))
+    bands = bands_of_distances(length)
+    tables = token_loops.PairTables(
+        cells=np.zeros((size, pairs), np.int32),
+        classes=np.zeros((size, pairs), np.int16),
+        bands=np.zeros((size, pairs), np.int8),
+        distance=np.zeros((size, pairs), np.int32),
+        base=np.zeros((size, (int(bands[-1]) + 1) * len(RELATIONS)), np.int64),
+        related=np.zeros((len(bands), len(RELATIONS)), np.int64),
+        samples=np.zeros((size, sampled, 3), np.int32),
+        repeats=np.full((size, max(1, by_id.repeats.max()), 2), -1, np.int32),
+    )
+    by_band = length > LONGEST_SUMMED
+    bins = token_loops.Bins(bands, by_band, relation_table().reshape(3, -1), order.ORDER_BINS, order.SAMPLED)
+    token_loops.relate(tokens, counting, by_id.id_number, number, tables, bins)
+    return tables
+
+
+def _own_pairs(
+    windows: Sequence[Window], counting: token_loops.Counting, most: int, relations: Mapping[str, Labels]
+) -> NDArray[np.bool_]:
+    """Which pairs have each of the caller's own relations: (own relations, B, P)."""
+    own = np.zeros((len(relations), len(windows), most if relations else 1), dtype=bool)
+    for of_name, (name, labels) in zip(own, relations.items(), strict=True):
+        for line, window, places, size in zip(of_name, windows, counting.positions, counting.sizes, strict=True):
+            numbers = label_numbers(name, window, labels)[places[:size]]
+            first, second = _pairs(int(size))
+            line[: len(first)] = (numbers[first] == numbers[second]) & (numbers[first] >= 0)
+    return own
 
 
 class StackIndex:
@@ -125,64 +200,6 @@ class StackIndex:
                 relations=self.relations,
             )
         return self._indexed[id(windows)]
-
-
-class _IndexedWindow:
-    """One window of a batch."""
-
-    def __init__(
-        self, window: Window, length: int, repeated: str, special: bool, relations: Mapping[str, Labels]
-    ) -> None:
-        self.counting = window.counting(special)
-        self.places = np.flatnonzero(self.counting)
-        self.size = len(self.places)
-        self.scattered = self.size > 0 and bool(self.places[-1] - self.places[0] + 1 != self.size)
-        self.begin = int(self.places[0]) if self.size and not self.scattered else 0
-        self.number = order.window_number(window.ids)
-        self._number_ids(window.ids[self.places])
-        self._relate(window, length, repeated)
-        number = len(self.pairs.cells)
-        chosen = order.sampled_pairs(number, self.number)
-        first, second = _pairs(self.size)
-        self.samples = np.column_stack([first[chosen], second[chosen], chosen]).astype(np.int32)
-        self.custom = {}
-        for name, labels in relations.items():
-            own = label_numbers(name, window, labels)[self.places]
-            self.custom[name] = (own[first] == own[second]) & (own[first] >= 0)
-
-    def _number_ids(self, ids: NDArray[np.int64]) -> None:
-        """Number the ids by where they first count, and sort them by how often they occur."""
-        known, first, number, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
-        in_order = np.argsort(first)  # the ids by where they first count
-        renumbered = np.empty(len(known), dtype=np.int32)
-        renumbered[in_order] = np.arange(len(known))
-        self.id_number, self.ids, counts = renumbered[number], known[in_order], counts[in_order]
-        self.firsts = self.places[first[in_order]]
-        self.by_count = np.argsort(counts, kind="stable")
-        self.class_ends = np.searchsorted(counts[self.by_count], counts[self.by_count], side="right")
-
-    def _relate(self, window: Window, length: int, repeated: str) -> None:
-        places, bands, number = self.places, bands_of_distances(length), self.size * (self.size - 1) // 2
-        self.pairs = token_loops.PairTables(
-            cells=np.empty(number, np.int32),
-            classes=np.empty(number, np.int16),
-            bands=np.empty(number, np.int8),
-            distance=np.empty(number, np.int32),
-            repeats=np.empty((number, 2), np.int32),
-        )
-        tokens = token_loops.Tokens(
-            places,
-            window.word[places],
-            window.category[places],
-            window.sentence[places],
-            window.repeats(repeated)[places],
-            self.id_number,
-        )
-        by_band = length > LONGEST_SUMMED
-        repeats = token_loops.relate(tokens, self.pairs, bands, by_band, CODES, STOP, PUNCTUATION, order.ORDER_BINS)
-        self.repeats = self.pairs.repeats[:repeats]
-        kinds = (int(bands[-1]) + 1) * len(RELATIONS)
-        self.base = np.bincount(self.pairs.classes // order.ORDER_BINS, minlength=kinds)
 
 
 @lru_cache(256)

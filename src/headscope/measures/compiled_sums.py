@@ -131,14 +131,7 @@ class StackSums:
         counting = queries.counting.astype(np.float64)  # (B, T)
         tokens = counting.shape[1]
         sums["position_pairs"][:tokens, :tokens] += np.triu(counting.T @ counting, 1).astype(np.int64)
-        flat = sums["base_pairs"].reshape(-1)
-        for b, size in enumerate(queries.sizes):
-            number = size * (size - 1) // 2
-            place = queries.cells[b, :number]  # by distance and relation, as base pairs are
-            if self.by_band:
-                relation = queries.classes[b, :number] // ORDER_BINS % len(RELATIONS)
-                place = (queries.distance[b, :number] - 1) * len(RELATIONS) + relation
-            flat += np.bincount(place, minlength=len(flat))
+        sums["base_pairs"] += queries.related
 
     def no_top(self, windows: int) -> NDArray[np.int32]:
         """Room for the focal tokens from top pairs of all layers: (L, R, B, H)."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -57,6 +60,30 @@ def relations(
     relation[mark[first] & mark[second]] = MARKS
     relation[equal(word)] = WORD_PIECES
     return relation
+
+
+@cache
+def relation_table() -> NDArray[np.int64]:
+    """The relation of a pair by what its tokens are and have in common: (marks, marks, 8).
+
+    A token is no mark, punctuation or a stop. Of eight, four are added for one word, two for one sentence, one for a
+    repetition.
+
+    >>> [RELATIONS[r] for r in relation_table()[0, 0]]
+    ['none', 'repeated', 'sentence', 'both', 'word_pieces', 'word_pieces', 'word_pieces', 'word_pieces']
+    """
+    one, other, equal = (torch.from_numpy(each.reshape(-1)) for each in np.indices((3, 3, 8)))
+    marks, number = torch.cat([one, other]), len(one)
+
+    def numbers(value: int) -> Tensor:  # equal for both tokens of a pair where they have it in common
+        return torch.cat([torch.zeros(number), torch.where((equal & value) > 0, 0, 1)])
+
+    places = torch.arange(number)
+    related = relations(
+        places, places + number, word=numbers(4), stop=marks == 2, punctuation=marks == 1, sentence=numbers(2),
+        same=numbers(1),
+    )  # fmt: skip
+    return related.numpy().reshape(3, 3, 8)
 
 
 def tally(*coordinates: tuple[Tensor, int], weight: Tensor | None = None) -> Tensor:

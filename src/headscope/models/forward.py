@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +40,22 @@ class Batch:
 
 
 def collate(
-    windows: Sequence[Sequence[int]], pad: int, device: Any, types: Sequence[Sequence[int]] | None = None
+    windows: Sequence[Sequence[int] | Ids], pad: int, device: Any, types: Sequence[Sequence[int] | Ids] | None = None
 ) -> Batch:
     """Pad token ids to a batch.
 
     >>> collate([[5, 6, 7], [8]], pad=0, device="cpu").mask.tolist()
     [[1, 1, 1], [1, 0, 0]]
     """
-    longest = max(map(len, windows))
+    lengths = np.array([len(window) for window in windows])
+    is_token = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
 
-    def padded(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
-        return torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows], device=device)
+    def padded(rows: Sequence[Sequence[int] | Ids], fill: int) -> Tensor:
+        table = np.full(is_token.shape, fill, dtype=np.int64)
+        table[is_token] = np.concatenate(rows)
+        return torch.from_numpy(table).to(device)
 
-    mask = padded([[1] * len(window) for window in windows], 0)
+    mask = torch.from_numpy(is_token.astype(np.int64)).to(device)
     return Batch(padded(windows, pad), mask, None if types is None else padded(types, 0))
 
 

@@ -66,10 +66,10 @@ class Reader:
     def read(self, batch: WindowBatch, listener: Listener) -> None:
         """Run a batch once; `listener` is called with every layer as soon as it has run."""
         windows, network = batch.windows, self.model.network
-        types = [each.types.tolist() for each in windows] if any(len(each.texts) > 1 for each in windows) else None
+        types = [each.types for each in windows] if any(len(each.texts) > 1 for each in windows) else None
         self._listener, self._failure = listener, None
         try:
-            forward(network, collate([each.ids.tolist() for each in windows], self._pad, network.device, types))
+            forward(network, collate([each.ids for each in windows], self._pad, network.device, types))
         except Exception as error:
             if isinstance(error, HeadscopeError) or (error is self._failure and not _lacks_memory(error)):
                 raise

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.3  # of free memory that batches may take
 TRIAL_TEXTS = 64  # texts; the longest of them are tried
+AT_ONCE = 2  # batches on a graphics card: while it has one, the windows of the next are indexed
 TRIAL_WINDOWS = 4  # windows in the batch that is measured
 
 
@@ -42,7 +43,7 @@ def threads_for(device: str, cores: int, side_by_side: int) -> Threads:
     >>> threads_for("cpu", 8, side_by_side=4), threads_for("cuda", 8, side_by_side=1)
     (Threads(reading=4, counting=2, cutting=0), Threads(reading=1, counting=8, cutting=8))
     """
-    reading = max(1, min(cores, side_by_side)) if device == "cpu" else 1
+    reading = max(1, min(cores if device == "cpu" else AT_ONCE, side_by_side))
     return Threads(reading, max(1, cores // reading), cores if device == "cuda" else 0)
 
 

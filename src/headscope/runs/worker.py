@@ -57,8 +57,9 @@ class ShardResult:
 class Threads:
     """How the cores are used; no number depends on it.
 
-    On a CPU every core takes whole batches through the model. A graphics card takes one batch at a time; the cores
-    share the counting, where the card does not count itself, and cut the texts of the next shards in processes.
+    On a CPU every core takes whole batches through the model. A graphics card is given two, so that it never waits for
+    the windows of the next; the cores share the counting, where the card does not count itself, and cut the texts of
+    the next shards in processes.
     """
 
     reading: int = 1

@@ -10,7 +10,7 @@ from headscope.measures.numba_options import compiled, inner
 
 
 @inner
-def _mix(x: np.uint64) -> np.uint64:
+def mix(x: np.uint64) -> np.uint64:
     """The finaliser of SplitMix64, as `order.mix` has it."""
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -30,13 +30,13 @@ def null_order(
     `by_count` holds the ids by how often they occur, then by first position; `class_ends` where the class of each
     place ends.
     """
-    seed = _mix(window ^ ((np.uint64(layer) << np.uint64(32)) + np.uint64(head)))
+    seed = mix(window ^ ((np.uint64(layer) << np.uint64(32)) + np.uint64(head)))
     start = 0
     while start < distinct:
         end = class_ends[start]
         for r in range(start, end):
             token = by_count[r]
-            key = _mix(seed + np.uint64(firsts[token]))
+            key = mix(seed + np.uint64(firsts[token]))
             place = r
             while place > start and keys[place - 1] > key:  # equal keys stay in the order of positions
                 keys[place], null[place] = keys[place - 1], null[place - 1]
