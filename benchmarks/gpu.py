@@ -23,11 +23,17 @@ import torch
 import transformers
 
 import headscope
-from headscope.choices import Choices
+from headscope.choices import CUDA, Choices
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.variables import Shape
+from headscope.models.reading import Reader
+from headscope.runs.capacity import AT_ONCE
+from headscope.runs.plan import LARGEST_SHARD
+from headscope.runs.settings import Settings
+from headscope.runs.worker import Threads, Worker
 from headscope.tap import LayerHeads
+from headscope.texts import Record
 from headscope.windows import WindowBatch, corpus_windows
 
 DEVICE = torch.device("cuda")
@@ -132,8 +138,6 @@ def time_of(work: object) -> float:
 
 
 def speed(args: argparse.Namespace) -> None:
-    from headscope.models.reading import Reader
-
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     model = bert(getattr(torch, args.dtype))
@@ -143,7 +147,8 @@ def speed(args: argparse.Namespace) -> None:
     cut = [corpus_windows(text, model.tokenizer, model.template, length=128)[0] for text in texts]
     print(f"cutting {args.batch} windows: {time.perf_counter() - began:.2f} s")
     rounds = args.texts // args.batch
-    stack = model.stack()
+    together = max(1, LARGEST_SHARD // args.batch)
+    records = [Record(str(k), text) for k, text in enumerate(texts)]
     ids = torch.tensor(np.stack([window.ids for window in cut]), device=DEVICE)
     mask = torch.ones_like(ids)
 
@@ -162,16 +167,11 @@ def speed(args: argparse.Namespace) -> None:
                 reader.read(reader.batch(cut), lambda heads: None)
 
     def whole(which: str) -> None:
-        choices = Choices(window=128, readings=readings[which])
-        shape = {"encoder": Shape(tuple(range(stack.layers)), stack.heads, 128, readings=choices.readings)}
-        accumulator = CudaAccumulator(shape, choices)
-        with Reader(model) as reader:
-            for _ in range(rounds):
-                batch = reader.batch(cut)
-                sink = accumulator.begin(batch)
-                reader.read(batch, sink.layer)
-                sink.finish()
-        accumulator.sums()
+        settings = Settings(Choices(window=128, readings=readings[which]), dtype=args.dtype)
+        with Worker(model, settings, {}, threads=Threads(reading=AT_ONCE), path=CUDA) as worker:
+            for k in range(0, rounds, together):  # shards as a run has them
+                many = min(together, rounds - k)
+                worker.shard(records * many, args.batch, cut=lambda many=many: [[window] for window in cut] * many)
 
     contenders = {"forward": plain, "tapped": tapped, "both": lambda: whole("both"), "one": lambda: whole("one")}
     for work in contenders.values():
