@@ -241,16 +241,19 @@ def level_sums(
 
 def mask_sums(level: Tensor, flat: Tensor, among: Tensor, pairs: WindowPairs) -> Found:
     """Σ level and number of pairs in each region at every θ, flat matrices left out: (H, P) to (H, θ, region)."""
-    level = level.masked_fill(flat[:, None], 0.0)
-    total, number = [], []
-    for theta in THRESHOLDS:
-        region = regions(among, theta, pairs)
-        for each in range(len(REGIONS)):
-            within = (region == each) & ~flat[:, None]  # (H, P)
-            total.append((level * within).sum(1))
-            number.append(within.sum(1))
-    shape = (len(level), len(THRESHOLDS), len(REGIONS))
-    return {"mask_sum": torch.stack(total, 1).view(shape), "mask_pairs": torch.stack(number, 1).view(shape)}
+    high = (among[:, None] > among.new_tensor(THRESHOLDS)[:, None]).double()  # (H, θ, T)
+    total = by_regions(high, level.double().masked_fill(flat[:, None], 0.0), pairs)
+    number = by_regions(high, (~flat[:, None]).double().expand(level.shape), pairs)
+    return {"mask_sum": total, "mask_pairs": number.long()}
+
+
+def by_regions(high: Tensor, values: Tensor, pairs: WindowPairs) -> Tensor:
+    """The sum of the pairs' values in each region: `high` (H, θ, T) of zeros and ones, (H, P) to (H, θ, region)."""
+    low, table = 1 - high, high.new_zeros(len(high), high.shape[-1], high.shape[-1])  # (H, T, T)
+    table[:, pairs.first, pairs.second] = values
+    inside, outside = (high @ table * high).sum(-1), (low @ table * low).sum(-1)
+    edge = (high @ table * low + low @ table * high).sum(-1)
+    return torch.stack([inside, edge, outside], dim=-1)
 
 
 def focal_sums(
