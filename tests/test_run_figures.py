@@ -17,6 +17,7 @@ from headscope.findings.estimates import AT_TAU
 from headscope.findings.showing import KINDS, mark_of, shown
 from headscope.measures.quantities import named, shown_in
 from headscope.measures.view import View
+from long import first_of
 from results import MadeUpResult, control_of, made_up
 
 READINGS = ("dot", "cosine", "values")
@@ -277,7 +278,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "mean-matrices"])
-@pytest.mark.parametrize("odd", ["cross", "one head", "two blocks", "nothing high"])
+@pytest.mark.parametrize("odd", first_of(["nothing high", "cross", "one head", "two blocks"]))
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_odd_results_are_drawn_or_refused_with_a_word(name: str, odd: str) -> None:
     options: dict[str, dict[str, Any]] = {

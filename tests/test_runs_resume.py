@@ -71,7 +71,7 @@ def killed_and_resumed(folder: Path, tmp_path: Path, kills: int, times: int, see
         pd.testing.assert_frame_equal(*(pd.read_parquet(tmp_path / run_ / name) for run_ in ("whole", "killed")))
 
 
-@pytest.mark.parametrize(("kills", "times"), first_of([(3, 1), (10, 3)]))
+@pytest.mark.parametrize(("kills", "times"), first_of([(2, 1), (10, 3)]))
 def test_killed_some_times_and_resumed(folder: Path, tmp_path: Path, kills: int, times: int) -> None:
     killed_and_resumed(folder, tmp_path, kills, times, seed=1)
 

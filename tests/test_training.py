@@ -183,6 +183,7 @@ def test_training_lowers_the_held_out_loss(trained: SimpleNamespace) -> None:
     assert losses[-1] < losses[0] - 0.5
 
 
+@pytest.mark.long
 def test_the_learning_rate_rises_to_its_peak_and_ends_at_zero(trained: SimpleNamespace) -> None:
     rates = [float(row["lr"]) for row in trained.log[1:]]
     peak = rates.index(max(rates))
@@ -191,6 +192,7 @@ def test_the_learning_rate_rises_to_its_peak_and_ends_at_zero(trained: SimpleNam
     assert rates == sorted(rates[:peak]) + sorted(rates[peak:], reverse=True)
 
 
+@pytest.mark.long
 def test_resuming_goes_on_from_the_saved_step(trained: SimpleNamespace) -> None:
     assert (trained.first_state["step"], trained.state["step"]) == (FIRST_CALL, STEPS)
     assert trained.log[: len(trained.first_log)] == trained.first_log
@@ -201,6 +203,7 @@ def test_resuming_goes_on_from_the_saved_step(trained: SimpleNamespace) -> None:
     assert names == ["checkpoint-000", "checkpoint-050", "checkpoint-100"]
 
 
+@pytest.mark.long
 def test_a_finished_run_is_left_as_it_is(folder: Path, trained: SimpleNamespace) -> None:
     before = (trained.path / "state.pt").read_bytes()
     assert run(scripts.train, *train_arguments(folder, trained.path)) == 0
@@ -251,6 +254,7 @@ def check_export(checkpoint: Path, model: Any, folder: Path) -> None:
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_the_exported_model_predicts_as_the_trained_one_does(folder: Path, trained: SimpleNamespace) -> None:
     model = scripts.model.Bert(VOCABULARY, HIDDEN, compute_dtype=torch.float32)
     model.load_state_dict(trained.state["model"])
@@ -267,6 +271,7 @@ def test_every_weight_is_exported_to_its_own_place(folder: Path, tmp_path: Path)
     check_export(tmp_path, model, folder)
 
 
+@pytest.mark.long
 def test_the_exported_tokenizer_encodes_as_in_training(folder: Path, trained: SimpleNamespace) -> None:
     from transformers import AutoTokenizer
 

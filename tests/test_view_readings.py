@@ -202,6 +202,7 @@ def test_the_saved_file_is_in_the_reading_that_is_shown(
         assert (data["values"].values == seen.values.values).all()
 
 
+@pytest.mark.long
 def test_one_file_holds_the_readings_it_was_asked_for(browser: Any, embedded: headscope.Model, tmp_path: Path) -> None:
     seen = embedded.inspect("The ferryman knew the river. The river knew the ferryman.", layers=[7, 8])
     sizes = []

@@ -252,6 +252,7 @@ def test_the_keys_of_a_run(tab: Tab, address: str) -> None:
     page.wait_for_selector("tr.more", state="detached")
 
 
+@pytest.mark.long
 def test_what_control_runs_gave(browser: Any, view_corpus: RunData, view_rotated: headscope.Result) -> None:
     desk = Desk(run_data=RunData(view_corpus.result, [view_rotated]))
     with served(desk) as server:
