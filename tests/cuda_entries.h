@@ -9,6 +9,7 @@ KERNEL(by_level, const Args *a) { RUN(by_level(a)); }
 KERNEL(count_unique, const int *chosen, const int *sizes, u64 *counts, int windows, int heads, int steps) {
     RUN(count_unique(chosen, sizes, counts, windows, heads, steps));
 }
+KERNEL(add_windows, const Sum *sums, int windows) { RUN(add_windows(sums, windows)); }
 KERNEL(mixed, const int *top, const double *drawn, const int *distinct, double *to, int layers, int windows, int heads,
        int most_ids) {
     RUN(mixed(top, drawn, distinct, to, layers, windows, heads, most_ids));

@@ -112,7 +112,7 @@ class CompiledBatch:
         assert heads.weights is not None
         queries, keys = self.index.of_stack(heads.stack)
         readable = self._readable(heads, queries, keys)
-        products = accumulator.products(stack.vectors(heads, queries))
+        products = accumulator.products([stack.vectors(source, heads, queries) for source in stack.sources])
         weights = heads.weights.float().contiguous().cpu().numpy()
         tensors = LayerTensors(
             LayerBatch(heads, products[stack.outputs_source], weights, readable.even, queries, keys),

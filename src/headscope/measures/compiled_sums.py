@@ -106,19 +106,15 @@ class StackSums:
             [1 - math.comb(number - m, shape.heads) / math.comb(number, shape.heads) for m in range(number + 1)]
         )
 
-    def vectors(self, read: LayerHeads, queries: BatchIndex) -> list[Tensor]:
-        """What each source multiplies with itself: (B, H, T, d) each."""
-        vectors = []
-        for source in self.sources:
-            if source == "outputs":
-                vectors.append(read.outputs.float())
-            elif source == "centred":
-                vectors.append(_centred(read.outputs.float(), torch.from_numpy(queries.counting)))
-            elif read.values is None:
-                raise HeadscopeError("the value vectors of this model cannot be read", "leave out the reading 'values'")
-            else:
-                vectors.append(read.values.float().repeat_interleave(self.shape.heads // read.values.shape[1], dim=1))
-        return vectors
+    def vectors(self, source: str, read: LayerHeads, queries: BatchIndex) -> Tensor:
+        """What a source multiplies with itself: (B, H, T, d)."""
+        if source == "outputs":
+            return read.outputs.float()
+        if source == "centred":
+            return _centred(read.outputs.float(), torch.from_numpy(queries.counting))
+        if read.values is None:
+            raise HeadscopeError("the value vectors of this model cannot be read", "leave out the reading 'values'")
+        return read.values.float().repeat_interleave(self.shape.heads // read.values.shape[1], dim=1)
 
     def add_windows(self, queries: BatchIndex, keys: BatchIndex) -> None:
         """Count the windows of a batch."""

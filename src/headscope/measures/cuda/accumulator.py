@@ -50,7 +50,7 @@ class CudaAccumulator:
         """Index the windows of a batch and count what they hold, whatever the heads make of it."""
         opened = CudaBatch(self, batch, first)
         for name, stack in self.stacks.items():
-            stack.host.add_windows(*opened.index.of_stack(name))
+            stack.add_windows(*opened.index.of_stack(name))
         return opened
 
     def sums(self) -> Sums:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headscope.choices import BINS, THRESHOLDS
+from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED
 from headscope.measures.order import ORDER_BINS, SAMPLED
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
@@ -53,7 +53,6 @@ POINTERS = {  # name: type in C, shape and meaning
     "readable": ("int", "(B, T): how many tokens each may read"),
     "even": ("double", "(B, Tk): what each would receive if all read evenly"),
     "directions": ("float", "(B, T, T): 1 over the directions in which a pair may be read, 0 where there is none"),
-    "cells": ("int", "(B, P): distance - 1 or band, times relations, and the relation"),
     "classes": ("short", "(B, P): kind of the pair, times sixteen"),
     "custom": ("int", "(own relations, B, P): whether the pair has it"),
     "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
@@ -112,6 +111,13 @@ POINTERS = {  # name: type in C, shape and meaning
     "not_finite": ("int", "(1,): set where a number is not"),
     "scratch": ("int", "(blocks, H, 2, K, levels) where the chip has no room for it; else none"),
 }
+SUM = {  # of one array over the windows, by `add_windows`
+    "from": "(B, number): what is added up",
+    "to": "(number,): what it is added to",
+    "kind": "see ADDED",
+    "number": "how many numbers there are of each window",
+}
+ADDED = ("doubles", "counts", "few")  # int as counts; or windows in which it is above zero and below FEW_PAIRS
 READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("given")]
 DTYPES = {
     "int": torch.int32, "short": torch.int16, "i8": torch.int8, "u64": torch.int64, "float": torch.float32,
@@ -135,7 +141,8 @@ class Constants:
             "UNRELATED": UNRELATED, "COMPARISONS": len(COMPARISONS), "CATEGORIES": len(CATEGORIES),
             "STEPS": len(THRESHOLDS), "IN_SENTENCE": 1 << SAME_SENTENCE | 1 << BOTH,
             "REPEATED": 1 << REPEATED | 1 << BOTH,
-        }  # fmt: skip
+            "FEW_PAIRS": FEW_PAIRS,
+        } | {f"ADD_{name.upper()}": place for place, name in enumerate(ADDED)}  # fmt: skip
         contrasted = [sum(1 << relation for relation in ones) for ones in CONTRASTED.values()]
         lists = {
             "int source_of": self.source_of, "int scaled_of": [int(each) for each in self.scaled_of],
@@ -151,17 +158,21 @@ class Constants:
                 "typedef unsigned long long u64; typedef long long i64; typedef signed char i8;",
                 *(f"#define {name} {value}" for name, value in defined.items()),
                 *(f"__device__ const {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
-                "struct Args {", *numbers, "    double theta; // θ", *pointers, "};", "",
+                "struct Args {", *numbers, "    double theta; // θ", *pointers, "};",
+                "struct Sum {", *(f"    i64 {name}; // {what}" for name, what in SUM.items()), "};", "",
             ]
         )  # fmt: skip
 
 
-def packed(numbers: Mapping[str, int], theta: float, tensors: Mapping[str, Tensor | None]) -> bytes:
+def packed(numbers: Mapping[str, int], theta: float, given: Mapping[str, Tensor | int | None]) -> bytes:
     """The struct: every number and pointer in its place. A tensor of another type, or not in one piece, is refused."""
     pointers = []
     for name, (kind, _) in POINTERS.items():
-        tensor = tensors[name]
-        if tensor is None or tensor.numel() == 0:
+        tensor = given[name]
+        if tensor is None or isinstance(tensor, int):  # an address
+            pointers.append(tensor or 0)
+            continue
+        if tensor.numel() == 0:
             pointers.append(0)
             continue
         assert tensor.dtype == DTYPES[kind], f"{name} is {tensor.dtype}, not {DTYPES[kind]}"

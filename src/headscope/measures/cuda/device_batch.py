@@ -52,7 +52,6 @@ class DeviceBatch:
             "keys_of": keys.lengths.astype(np.int32),
             "category": keys.category.astype(np.int32),
             "is_counting": keys.counting.astype(np.int32),
-            "cells": queries.cells,
             "classes": queries.classes,
             "custom": queries.custom.astype(np.int32),
             "match_weights": queries.matched,

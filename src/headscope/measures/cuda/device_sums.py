@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS, Choices, first_high_bin, step_of
+from headscope.choices import BINS, THRESHOLDS, Choices, first_high_bin, step_of
 from headscope.measures.accumulator import LayerBatch, NotFinite, fill_declared
 from headscope.measures.bands import band_names
 from headscope.measures.batch_index import BatchIndex
@@ -17,7 +18,7 @@ from headscope.measures.columns import text_columns
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.compiled_sums import LayerRows, StackSums
 from headscope.measures.cuda.arguments import (
-    DTYPES,
+    ADDED,
     POINTERS,
     Constants,
     LevelMemory,
@@ -29,6 +30,7 @@ from headscope.measures.cuda.arguments import (
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.kernels import Kernels
+from headscope.measures.cuda.layout import Layout
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
 from headscope.measures.variables import MATRIX, Shape
@@ -36,10 +38,15 @@ from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
 
 STEPS, REGIONS = len(THRESHOLDS), 3
+LOW = (torch.bfloat16, torch.float16)  # precisions in which a product of two numbers is exact in float32
 NARROW, WIDE, WIDEST = 128, 256, 1024  # threads of a block
 CHOSEN = ("focal", "focal_null", "top", "top_null")  # tokens, of which there may be none
+# What is added up over the windows of a batch: sums of floats, and counts.
+SUMMED = ("given", "weighted", "entropy", "map_wins", "wins", "inside", "top_matched", "correlation", "with_norms",
+          "matched", "diagonal", "mask_sum", "focal_share", "frequency", "reach")  # fmt: skip
+COUNTED = ("flat", "mask_pairs", "longest")
 Tensors = dict[str, Tensor]
-Given = dict[str, Tensor | None]  # by name of a pointer; None: there is none
+Given = dict[str, Tensor | int | None]  # by name of a pointer, a tensor or an address; None: there is none
 
 
 class DeviceLayer(NamedTuple):
@@ -50,6 +57,21 @@ class DeviceLayer(NamedTuple):
     lengths: Tensor
     weights: Tensor
     value_norms: Tensor | None
+
+
+@dataclass
+class Filled:
+    """What the kernels filled for each head and window of a batch, by name."""
+
+    layout: Layout
+    room: Tensor
+    focal_ids: Tensor = field(init=False)  # (B, H): focal tokens at the run's τ
+
+    def __post_init__(self) -> None:
+        self.addresses = self.layout.addresses(self.room)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.layout.view(self.room, name)
 
 
 class DeviceSums:
@@ -65,42 +87,73 @@ class DeviceSums:
         )
         self.bands = len(band_names(shape.length))
         self.table = int(np.prod(self.host.arrays["pairs"].shape[3:]))
-        self._layers: dict[int, Tensors] = {}
+        self._kept = Layout(self._kept_arrays())
+        self._room: Tensor | None = None  # (layers, bytes): counts and sums
+        self._filled: dict[tuple[int, int], Layout] = {}  # by number of windows and of tokens that are read
+        self._weight = np.zeros(len(CONTRASTED))  # of the contrasts of relations, the same for every head and layer
+        self._ran: set[int] = set()  # layers
         self._focal: dict[int, list[Tensor]] = {layer: [] for layer in shape.layers}  # ids at the run's τ: (B, H)
         self._mixed: list[Tensor] = []  # (readings,) of each batch
         self._kernels: Kernels | None = None
 
+    def add_windows(self, queries: BatchIndex, keys: BatchIndex) -> None:
+        """Count the windows of a batch."""
+        self.host.add_windows(queries, keys)
+        self._weight += queries.contrast_weight.sum(0)
+
     # ------------------------------------------------------------------ one layer
 
-    def add_layer(self, heads: LayerHeads, batch: DeviceBatch, read: DeviceReadable, kernels: Kernels) -> Tensors:
+    def add_layer(self, heads: LayerHeads, batch: DeviceBatch, read: DeviceReadable, kernels: Kernels) -> Filled:
         """Have the kernels count one layer of a batch; gives what they filled."""
         self._kernels = kernels
-        if heads.layer not in self._layers:
-            self._layers[heads.layer] = self._kept(heads.outputs.device)
-        kept, layer = self._layers[heads.layer], self._layer(heads, batch.queries)
-        filled, numbers = self._filled(layer.weights), self._numbers(heads.layer, layer, batch.queries)
+        device, place = heads.outputs.device, self.shape.layers.index(heads.layer)
+        if self._room is None:
+            self._room = torch.zeros((len(self.shape.layers), self._kept.size), dtype=torch.uint8, device=device)
+        self._ran.add(heads.layer)
+        room, layer = self._room[place], self._layer(heads, batch.queries)
+        kept, filled = self._kept.addresses(room), self._clear(layer.weights)
+        numbers = self._numbers(heads.layer, layer, batch.queries)
         memory = level_memory(numbers, kernels.most_shared)
         numbers |= {"table_on_chip": int(memory.table), "matrix_on_chip": int(memory.matrix)}
         given: Given = dict.fromkeys(POINTERS)
-        given |= batch.tensors | read._asdict() | layer._asdict() | kept | filled
+        given |= batch.tensors | read._asdict() | layer._asdict()
+        given |= {name: address for name, address in kept.items() if name in POINTERS} | filled.addresses
         given |= self._workspace(numbers, memory, layer.weights, kernels)
-        self._launch(numbers, memory, given, layer.weights, batch, kernels)
-        self._count_unique(filled, kept, batch, kernels)
-        self._add(filled, kept, batch, read)
-        place = self.shape.layers.index(heads.layer)
+        sums = self._sums(filled, kept, read)
+        # One transfer for everything that the kernels are told.
+        struct = packed(numbers, self.choices.theta, given)
+        told = torch.from_numpy(np.frombuffer(struct + sums.tobytes(), dtype=np.uint8).copy()).to(device)
+        self._launch(told, numbers, memory, given, layer.weights, kernels)
+        if MATRIX in self._kept.arrays:
+            kernels.launch("add_matrices", (layer.weights.shape[1], layer.weights.shape[2]), NARROW, 0, told,
+                           batch.tensors["counts"], len(layer.weights), self._kept.view(room, MATRIX),
+                           self.shape.length)  # fmt: skip
+        self._count_unique(filled, room, batch, kernels)
+        blocks = -(-max(int(each) for each in sums[:, -1]) // NARROW)
+        kernels.launch("add_windows", (blocks, len(sums)), NARROW, 0, told[len(struct) :], len(layer.weights))
         fill_declared(self.host.declared, self.host.arrays, place, lambda: self._on_host(heads, layer, batch, read))
-        tokens = _ids(filled["focal"][:, :, step_of(self.choices.tau)], batch.tensors["ids"])
-        self._focal[heads.layer].append(tokens)
-        return filled | {"focal_ids": tokens}
+        filled.focal_ids = _ids(filled["focal"][:, :, step_of(self.choices.tau)], batch.tensors["ids"])
+        self._focal[heads.layer].append(filled.focal_ids)
+        return filled
 
     def _layer(self, heads: LayerHeads, queries: BatchIndex) -> DeviceLayer:
         """Products and lengths of vectors, which torch makes."""
         assert heads.weights is not None
-        products = torch.stack([each @ each.transpose(-1, -2) for each in self.host.vectors(heads, queries)])
+        parts = [self._products(source, heads, queries) for source in self.host.sources]
+        products = parts[0][None] if len(parts) == 1 else torch.stack(parts)
         norms = products.diagonal(dim1=-2, dim2=-1).double().sqrt().float().contiguous()
         weights, values = heads.weights.float().contiguous(), heads.values
-        of_values = None if values is None else torch.linalg.vector_norm(values.double(), dim=-1).contiguous()
+        of_values = None if values is None else _lengths(values).contiguous()
         return DeviceLayer(products, norms, norms[self.host.outputs_source], weights, of_values)
+
+    def _products(self, source: str, heads: LayerHeads, queries: BatchIndex) -> Tensor:
+        """The product of every vector with every other: (B, H, T, T), float32 whatever the model's precision."""
+        outputs = heads.outputs
+        if source == "outputs" and outputs.is_cuda and outputs.dtype in LOW:
+            flat = outputs.flatten(0, 1)  # numbers with few digits, whose products are exact in float32
+            return torch.bmm(flat, flat.transpose(1, 2), out_dtype=torch.float32).view(*outputs.shape[:3], -1)
+        vectors = self.host.vectors(source, heads, queries)
+        return vectors @ vectors.transpose(-1, -2)
 
     def _numbers(self, number: int, layer: DeviceLayer, queries: BatchIndex) -> dict[str, int]:
         """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
@@ -126,34 +179,29 @@ class DeviceSums:
 
     def _launch(
         self,
+        told: Tensor,
         numbers: dict[str, int],
         memory: LevelMemory,
         given: Given,
         weights: Tensor,
-        batch: DeviceBatch,
         kernels: Kernels,
     ) -> None:
         """Attention first, which says what tokens are high; then order, which finds the largest S; then levels."""
-        size, heads, tall, _ = weights.shape
-        struct = bytearray(packed(numbers, self.choices.theta, given))
-        args = torch.frombuffer(struct, dtype=torch.uint8).to(weights.device)
-        kernels.launch("attention", (heads, size), NARROW, attention_bytes(numbers), args)
-        if given["roots"] is not None:
-            torch.matmul(given["roots"], given["roots"].transpose(-1, -2), out=given["rows"])
-        kernels.launch("by_order", (heads, size), WIDE, order_bytes(numbers, self.constants), args)
-        kernels.launch("by_level", (heads, _blocks(weights, kernels)), WIDEST, memory.size, args)
-        matrix = given.get(MATRIX)
-        if matrix is not None:
-            kernels.launch("add_matrices", (heads, tall), NARROW, 0, args, batch.tensors["counts"], size, matrix,
-                           self.shape.length)  # fmt: skip
+        size, heads = weights.shape[:2]
+        kernels.launch("attention", (heads, size), NARROW, attention_bytes(numbers), told)
+        roots, rows = given["roots"], given["rows"]
+        if isinstance(roots, Tensor) and isinstance(rows, Tensor):
+            torch.matmul(roots, roots.transpose(-1, -2), out=rows)
+        kernels.launch("by_order", (heads, size), WIDE, order_bytes(numbers, self.constants), told)
+        kernels.launch("by_level", (heads, _blocks(weights, kernels)), WIDEST, memory.size, told)
 
     @property
     def kinds(self) -> int:
         """Kinds of pairs: bands and relations."""
         return self.bands * len(RELATIONS)
 
-    def _kept(self, device: torch.device) -> Tensors:
-        """Empty counts and sums of one layer."""
+    def _kept_arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Counts and sums of one layer."""
         shape, readings = self.shape, len(self.shape.readings)
         counts = {
             "attended": (shape.heads, STEPS, len(CATEGORIES)), "attended_text": (shape.heads, STEPS, len(CATEGORIES)),
@@ -162,63 +210,62 @@ class DeviceSums:
             "custom_pairs": (len(shape.relations), shape.heads, BINS, self.table),
             "focal_unique": (STEPS, shape.heads + 1), "focal_null_unique": (STEPS, shape.heads + 1),
             "top_unique": (readings, shape.heads + 1), "top_null_unique": (readings, shape.heads + 1),
+            "sum_focal_few": (shape.heads, STEPS),
         }  # fmt: skip
-        kept = {name: torch.zeros(each, dtype=torch.int64, device=device) for name, each in counts.items()}
-        kept["not_finite"] = torch.zeros(1, dtype=torch.int32, device=device)
+        sums = {f"sum_{name}": (shape.heads, *tail) for name, tail in self._tails().items() if name in SUMMED}
+        sums["sum_even"] = (len(CATEGORIES),)
         if MATRIX in self.host.arrays:
-            sides = (shape.heads, shape.length, shape.length)
-            kept[MATRIX] = torch.zeros(sides, dtype=torch.float64, device=device)
-        return kept
+            sums[MATRIX] = (shape.heads, shape.length, shape.length)
+        counts |= {f"sum_{name}": (shape.heads, *tail) for name, tail in self._tails().items() if name in COUNTED}
+        arrays = {name: ("double", each) for name, each in sums.items()}
+        return arrays | {name: ("u64", each) for name, each in counts.items()} | {"not_finite": ("int", (1,))}
 
-    def _filled(self, weights: Tensor) -> Tensors:
-        """Room for what the kernels fill for each head and window, all in one piece of memory: zeros, or no token."""
-        size, wide, device = len(weights), weights.shape[-1], weights.device
+    def _tails(self) -> dict[str, tuple[int, ...]]:
+        """What the kernels fill for each head and window: its dimensions beside these."""
         readings, comparisons = len(self.shape.readings), len(COMPARISONS)
-        tails: dict[str, tuple[int, ...]] = {
+        return {
+            "focal": (STEPS,), "focal_null": (STEPS,), "top": (readings,), "top_null": (readings,),
             "given": (len(CATEGORIES),), "weighted": (len(CATEGORIES),), "entropy": (), "inside": (), "diagonal": (),
             "map_wins": (self.maps, len(CONTRASTED)), "wins": (readings, len(CONTRASTS)), "with_norms": (readings,),
             "top_matched": (readings, comparisons, 2), "correlation": (readings, self.maps),
-            "matched": (comparisons, 2),
-            "mask_sum": (STEPS, REGIONS), "focal_share": (STEPS,), "frequency": (), "reach": (), "row": (3,),
-            "top": (readings,), "top_null": (readings,), "flat": (), "mask_pairs": (STEPS, REGIONS), "longest": (),
-            "focal": (STEPS,), "focal_null": (STEPS,), "high_pairs": (STEPS,), "largest": (),
-            "high": (wide,), "passed": (wide,),
+            "matched": (comparisons, 2), "mask_sum": (STEPS, REGIONS), "focal_share": (STEPS,), "frequency": (),
+            "reach": (), "row": (3,), "flat": (), "mask_pairs": (STEPS, REGIONS), "longest": (),
+            "high_pairs": (STEPS,), "largest": (),
         }  # fmt: skip
-        dtypes = {name: DTYPES[POINTERS[name][0]] for name in tails}
-        windows = size * self.shape.heads
-        sizes = {name: windows * int(np.prod(tail)) * dtypes[name].itemsize for name, tail in tails.items()}
-        room = torch.zeros(sum(-(-each // 16) * 16 for each in sizes.values()), dtype=torch.uint8, device=device)
-        filled, begin = {}, 0
-        for name, tail in tails.items():
-            part = room[begin : begin + sizes[name]].view(dtypes[name])
-            filled[name] = part.view(size, self.shape.heads, *tail)
-            begin += -(-sizes[name] // 16) * 16
-        for name in CHOSEN:
-            filled[name].fill_(-1)
-        return filled
 
-    def _count_unique(self, filled: Tensors, kept: Tensors, batch: DeviceBatch, kernels: Kernels) -> None:
+    def _clear(self, weights: Tensor) -> Filled:
+        """Room for what the kernels fill: zeros, or no token."""
+        size, wide = len(weights), weights.shape[-1]
+        if (size, wide) not in self._filled:
+            tails = self._tails() | {"high": (wide,), "passed": (wide,)}
+            assert tuple(tails)[: len(CHOSEN)] == CHOSEN
+            each = {name: (POINTERS[name][0], (size, self.shape.heads, *tail)) for name, tail in tails.items()}
+            self._filled[size, wide] = Layout(each)
+        layout = self._filled[size, wide]
+        room = torch.empty(layout.size, dtype=torch.uint8, device=weights.device)
+        end = layout.begins[tuple(layout.arrays)[len(CHOSEN)]]
+        room[:end].fill_(255)  # -1 in every int
+        room[end:].zero_()
+        return Filled(layout, room)
+
+    def _sums(self, filled: Filled, kept: dict[str, int], read: DeviceReadable) -> NDArray[np.int64]:
+        """What is added up over the windows, a row each; see `SUM`."""
+        doubles, counts, few = range(len(ADDED))
+        number = {name: self.shape.heads * int(np.prod(tail)) for name, tail in self._tails().items()}
+        rows = [(filled.addresses[name], kept[f"sum_{name}"], doubles, number[name]) for name in SUMMED]
+        rows += [(filled.addresses[name], kept[f"sum_{name}"], counts, number[name]) for name in COUNTED]
+        rows.append((filled.addresses["high_pairs"], kept["sum_focal_few"], few, number["high_pairs"]))
+        rows.append((read.even_by_category.data_ptr(), kept["sum_even"], doubles, len(CATEGORIES)))
+        return np.array(rows, dtype=np.int64)
+
+    def _count_unique(self, filled: Filled, room: Tensor, batch: DeviceBatch, kernels: Kernels) -> None:
         """Count how many different focal tokens the heads have."""
-        size = len(filled["focal"])
+        size = len(batch.queries.lengths)
         for name, steps in (("focal", STEPS), ("top", len(self.shape.readings))):
             for chosen, unique in ((name, f"{name}_unique"), (f"{name}_null", f"{name}_null_unique")):
                 blocks = -(-size * steps // NARROW)
                 kernels.launch("count_unique", (blocks, 1), NARROW, 0, filled[chosen], batch.tensors["sizes"],
-                               kept[unique], size, self.shape.heads, steps)  # fmt: skip
-
-    def _add(self, filled: Tensors, kept: Tensors, batch: DeviceBatch, read: DeviceReadable) -> None:
-        """Add up over the windows, in their order, what each head made of each."""
-        few = (filled["high_pairs"] > 0) & (filled["high_pairs"] < FEW_PAIRS)
-        sums = {name: filled[name].sum(0, dtype=torch.float64) for name in
-                ("given", "weighted", "entropy", "map_wins", "wins", "inside", "top_matched", "correlation",
-                 "with_norms", "matched", "diagonal", "mask_sum", "focal_share", "frequency", "reach")}  # fmt: skip
-        counts = {name: filled[name].sum(0, dtype=torch.int64) for name in ("flat", "mask_pairs", "longest")}
-        counts["focal_few"] = few.sum(0)
-        for name, each in (sums | counts | {"even": read.even_by_category.sum(0)}).items():
-            place = f"sum_{name}"
-            kept[place] = each if place not in kept else kept[place] + each
-        weight = batch.queries.contrast_weight.sum(0)  # (contrasts of relations,): the same for every head
-        kept["weight"] = kept.get("weight", torch.zeros(len(weight), dtype=torch.float64)) + torch.from_numpy(weight)
+                               self._kept.view(room, unique), size, self.shape.heads, steps)  # fmt: skip
 
     def _on_host(self, heads: LayerHeads, layer: DeviceLayer, batch: DeviceBatch, read: DeviceReadable) -> LayerBatch:
         """The layer as variables that were declared elsewhere see it."""
@@ -237,9 +284,9 @@ class DeviceSums:
                              batch.tensors["distinct"], to, layers, size, heads, most_ids)  # fmt: skip
         self._mixed.append(to.sum(0))
 
-    def rows(self, filled: Tensors, batch: DeviceBatch, read: DeviceReadable) -> LayerRows:
+    def rows(self, filled: Filled, batch: DeviceBatch, read: DeviceReadable) -> LayerRows:
         """What each head did with each window, for the rows per text."""
-        host = {name: each.cpu().numpy() for name, each in filled.items()}
+        host = filled.layout.on_host(filled.room)
         at_tau = step_of(self.choices.tau)
         size, heads = host["flat"].shape
         weight = np.broadcast_to(batch.queries.contrast_weight[:, None], (size, heads, len(CONTRASTED)))
@@ -253,25 +300,28 @@ class DeviceSums:
                     "sentence_share": host["row"][..., 1], "repetition_share": host["row"][..., 2],
                     "focal_share": host["focal_share"][:, :, at_tau]},
         )  # fmt: skip
-        return columns, host["focal_ids"], null
+        return columns, filled.focal_ids.cpu().numpy(), null
 
     # ------------------------------------------------------------------ in the end
 
     def variables(self, stack: str) -> dict[str, Any]:
         """Every sum by its name; the one place where the host waits for the device."""
         arrays, shape = self.host.arrays, self.shape
+        rooms = None if self._room is None else self._room.cpu()
         for k, layer in enumerate(shape.layers):
-            if layer not in self._layers:
+            if rooms is None or layer not in self._ran:
                 continue
-            kept = {name: each.cpu().numpy() for name, each in self._layers[layer].items()}
+            kept = self._kept.on_host(rooms[k])
             if kept["not_finite"][0]:
                 raise NotFinite(stack, layer)
             self._put(k, kept)
-            for tokens in self._focal[layer]:
-                self.host.focal[k].note(tokens.cpu().numpy())
-        for each in self._mixed:
-            arrays["top_mixed"] += each.cpu().numpy()
-        self._layers.clear()
+        for k, tokens in enumerate(_together([self._focal[layer] for layer in shape.layers])):
+            self.host.focal[k].note(tokens.reshape(-1, shape.heads))
+        if self._mixed:
+            for each in torch.stack(self._mixed).cpu().numpy():
+                arrays["top_mixed"] += each
+        self._room, self._weight[:] = None, 0
+        self._ran.clear()
         self._focal = {layer: [] for layer in shape.layers}
         self._mixed.clear()
         return self.host.variables()
@@ -297,7 +347,7 @@ class DeviceSums:
             arrays[f"pairs_{name}"][k] += kept["custom_pairs"][place].reshape(arrays["pairs"].shape[1:])
         if MATRIX in arrays:
             arrays[MATRIX][k] += kept[MATRIX]
-        arrays["contrast_weight"][k, :, :-1] += kept["weight"]
+        arrays["contrast_weight"][k, :, :-1] += self._weight
         arrays["contrast_weight"][k, :, -1] += kept["sum_inside"]
         arrays["focal_unique"][k] += kept["focal_unique"]
         arrays["focal_null"][k] += kept["focal_null_unique"]
@@ -319,6 +369,23 @@ def _blocks(weights: Tensor, kernels: Kernels) -> int:
     """How many blocks share the windows of a head, so that each processor of the card has one."""
     size, heads = weights.shape[:2]
     return min(size, -(-kernels.processors // heads))
+
+
+def _lengths(vectors: Tensor) -> Tensor:
+    """The length of each vector, in float64: (…, d) to (…)."""
+    few = vectors.is_cuda and vectors.dtype in LOW  # squares are exact in float32, and their sum good to seven digits
+    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32 if few else torch.float64)
+    return lengths.double()
+
+
+def _together(parts: list[list[Tensor]]) -> list[NDArray[np.int64]]:
+    """Tensors of each layer one after the other, moved to the host in one piece."""
+    every = [each.flatten() for part in parts for each in part]
+    if not every:
+        return [np.zeros(0, dtype=np.int64) for _ in parts]
+    moved = torch.cat(every).cpu().numpy()
+    ends = np.cumsum([sum(each.numel() for each in part) for part in parts])
+    return np.split(moved, ends[:-1])
 
 
 def _ids(numbers: Tensor, ids: Tensor) -> Tensor:

@@ -517,7 +517,6 @@ __device__ inline void levels_of_rows(const Args &of, const Head &own, Levels &o
     const int lane = threadIdx.x % WARP, warps = blockDim.x / WARP, n = own.n, lowest = of.lowest;
     const double factor = 20.0 / largest;
     const short *classes = of.classes + b * of.most_pairs;
-    const int *cells = of.cells + b * of.most_pairs;
     u64 *pairs = of.pairs + (i64)h * BINS * of.table;
     for (int i = threadIdx.x / WARP; i < n; i += warps) {
         const int at = on.position[i], id = on.id[i], passed = on.passed[i];
@@ -542,7 +541,8 @@ __device__ inline void levels_of_rows(const Args &of, const Head &own, Levels &o
             }
             if (j < i) continue;
             const int p = i * (2 * n - i - 1) / 2 + j - i - 1;
-            const int cell = cells[p], away = on.position[j] - at;
+            const int kind = classes[p] / ORDER_BINS, away = on.position[j] - at;
+            const int cell = of.by_band ? kind : (away - 1) * RELATIONS + kind % RELATIONS;
             if (on.table) atomicAdd(&on.table[bin * of.table + cell], 1);
             else atomicAdd(&pairs[bin * of.table + cell], 1ull);
             if (of.by_band) atomicAdd(&of.distance_sum[((i64)h * BINS + bin) * RELATIONS + cell % RELATIONS], (u64)away);
@@ -551,7 +551,7 @@ __device__ inline void levels_of_rows(const Args &of, const Head &own, Levels &o
                     atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + cell], 1ull);
             if (flat) continue;
             if (on.id[j] == id) atomicAdd(&on.both[id * BINS + bin], 1);
-            if (bin >= lowest) { atomicAdd(&on.high[classes[p] / ORDER_BINS], 1); distances += away; }
+            if (bin >= lowest) { atomicAdd(&on.high[kind], 1); distances += away; }
         }
         if (flat) continue;
         if (lane < BINS && in_bin) atomicAdd(&on.times[id * BINS + lane], in_bin);
@@ -715,6 +715,24 @@ extern "C" __global__ void count_unique(const int *chosen, const int *sizes, u64
             unique += fresh;
         }
         atomicAdd(&counts[(i64)k * (heads + 1) + unique], 1ull);
+    }
+}
+
+// What each head made of each window, added up in the order of the windows: a thread to a number.
+extern "C" __global__ void add_windows(const Sum *sums, int windows) {
+    const Sum sum = sums[blockIdx.y];
+    for (int e = blockIdx.x * blockDim.x + threadIdx.x; e < sum.number; e += gridDim.x * blockDim.x) {
+        double total = 0;
+        i64 count = 0;
+        if (sum.kind == ADD_DOUBLES)
+            for (int b = 0; b < windows; b++) total += ((const double *)sum.from)[b * sum.number + e];
+        else
+            for (int b = 0; b < windows; b++) {
+                const int x = ((const int *)sum.from)[b * sum.number + e];
+                count += sum.kind == ADD_COUNTS ? x : x > 0 && x < FEW_PAIRS;
+            }
+        if (sum.kind == ADD_DOUBLES) ((double *)sum.to)[e] += total;
+        else ((i64 *)sum.to)[e] += count;
     }
 }
 

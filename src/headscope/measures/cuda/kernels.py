@@ -13,7 +13,7 @@ from torch import Tensor
 from headscope.measures.cuda.arguments import Constants
 
 SOURCE = Path(__file__).parent / "kernels.cu"
-NAMES = ("attention", "by_order", "by_level", "count_unique", "mixed", "add_matrices")
+NAMES = ("attention", "by_order", "by_level", "count_unique", "add_windows", "mixed", "add_matrices")
 
 
 class Kernels(Protocol):
