@@ -31,7 +31,7 @@ from headscope.models.reading import Reader
 from headscope.runs.capacity import AT_ONCE
 from headscope.runs.plan import LARGEST_SHARD
 from headscope.runs.settings import Settings
-from headscope.runs.worker import Threads, Worker
+from headscope.runs.worker import ShardAhead, Threads, Worker
 from headscope.tap import LayerHeads
 from headscope.texts import Record
 from headscope.windows import WindowBatch, corpus_windows
@@ -168,10 +168,14 @@ def speed(args: argparse.Namespace) -> None:
 
     def whole(which: str) -> None:
         settings = Settings(Choices(window=128, readings=readings[which]), dtype=args.dtype)
-        with Worker(model, settings, {}, threads=Threads(reading=AT_ONCE), path=CUDA) as worker:
+        with Worker(model, settings, {}, threads=Threads(reading=AT_ONCE, cutting=1), path=CUDA) as worker:
+            computed = []
             for k in range(0, rounds, together):  # shards as a run has them
                 many = min(together, rounds - k)
-                worker.shard(records * many, args.batch, cut=lambda many=many: [[window] for window in cut] * many)
+                ahead = ShardAhead(worker, records * many, args.batch, lambda many=many: [[w] for w in cut] * many)
+                computed.append(worker.shard(records * many, args.batch, ahead=ahead).sums)
+            for sums in computed:
+                sums()
 
     contenders = {"forward": plain, "tapped": tapped, "both": lambda: whole("both"), "one": lambda: whole("one")}
     for work in contenders.values():

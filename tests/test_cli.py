@@ -96,6 +96,7 @@ def test_text_from_file_and_from_standard_input(
         assert piped == direct
 
 
+@pytest.mark.long
 def test_save_writes_the_dataset_and_the_figures(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, embedded: Any
 ) -> None:

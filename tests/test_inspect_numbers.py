@@ -29,6 +29,7 @@ TEXT = (
 )
 LONG = "".join(p["text"] + " " for p in headscope.passages("story")[:2])
 KINDS = ["embedded", "gpt2", "roberta", "llama", "llama-no-start", "mpnet", "distilbert", "mistral"]
+SOME = ["gpt2", "embedded", "roberta", "mistral"]
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +62,21 @@ def expected_tokens(seen: Inspection, text: str, kind: str) -> dict[str, list]:
     return {"category": category, "sentence": sentence, "word": word}
 
 
-@pytest.mark.parametrize("model", KINDS, indirect=True, ids=KINDS)
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"scale": "rank", "readings": "cosine"}, {"readings": ("centred", "dot")}, {"readings": ["values"]}],
-    ids=["dot", "cosine-rank", "centred", "values"],
-)
-def test_every_quantity_equals_the_naive_one(
-    model: headscope.Model, options: dict[str, Any], request: pytest.FixtureRequest
-) -> None:
+OPTIONS: dict[str, dict[str, Any]] = {
+    "dot": {}, "cosine-rank": {"scale": "rank", "readings": "cosine"}, "centred": {"readings": ("centred", "dot")},
+    "values": {"readings": ["values"]},
+}  # fmt: skip
+EVERY = [
+    *((kind, "dot") for kind in KINDS),
+    *((kind, name) for name in [*OPTIONS][1:] for kind in ("embedded", "llama")),
+]
+REST = [(kind, name) for name in OPTIONS for kind in KINDS if (kind, name) not in EVERY]
+
+
+@pytest.mark.parametrize(("model", "how"), first_of([*EVERY, *REST], len(EVERY)), indirect=["model"])
+def test_every_quantity_equals_the_naive_one(model: headscope.Model, how: str, request: pytest.FixtureRequest) -> None:
     kind = request.node.callspec.params["model"]
-    seen = model.inspect(TEXT, **options)
+    seen = model.inspect(TEXT, **OPTIONS[how])
     size = len(seen.window)
     ids = seen.tokens.id.tolist()
     outputs, weights, values = naive_corpus.heads_of(model, ids, None)[seen.stack]
@@ -102,7 +107,7 @@ def test_every_quantity_equals_the_naive_one(
         assert (np.diag(own) == 0).all()
 
         # From here on the naive code starts from the S of headscope, so that counts must match to the last pair.
-        level = naive.levels(own.astype(float), places, rank="scale" in options)
+        level = naive.levels(own.astype(float), places, rank="scale" in OPTIONS[how])
         assert level is not None
         shown = seen.levels.sel(layer=layer, head=head).values
         np.testing.assert_array_equal([shown[p] for p in places], np.array(level, dtype=np.float32))
@@ -402,9 +407,6 @@ def test_texts_with_few_tokens_say_so_instead_of_failing(text: str, embedded: An
         assert isinstance(seen.in_words(), list)
 
 
-SOME = ["gpt2", "embedded", "roberta", "mistral"]
-
-
 @pytest.mark.parametrize("model", first_of(SOME, 2), indirect=True)
 @pytest.mark.parametrize(
     "options", first_of([{"scale": "rank"}, {"readings": "cosine"}, {"special": True}, {}]), ids=str
@@ -422,7 +424,7 @@ def test_scores_at_every_threshold_are_those_of_each(model: headscope.Model, opt
             assert focal == one.focal_token.tolist()
 
 
-@pytest.mark.parametrize("model", first_of(SOME, 2), indirect=True)
+@pytest.mark.parametrize("model", first_of(SOME), indirect=True)
 @pytest.mark.parametrize("pair", [None, "A second text. The dogs bark again."], ids=["one", "pair"])
 def test_without_maps_the_numbers_are_the_same(model: headscope.Model, pair: str | None) -> None:
     whole, light = model.inspect(TEXT, pair), model.inspect(TEXT, pair, maps=False)

@@ -37,6 +37,7 @@ def result(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> headscope.Re
     return run(tiny("t5"), TEXTS, out=tmp_path_factory.mktemp("result") / "run", shard_size=3, per_text=True)
 
 
+@pytest.mark.long
 def test_the_file_opens_where_headscope_is_not_installed(result: headscope.Result) -> None:
     script = (
         "import sys\nsys.modules['headscope'] = None\nimport xarray, json\n"

@@ -72,6 +72,7 @@ def killed_and_resumed(folder: Path, tmp_path: Path, kills: int, times: int, see
 
 
 @pytest.mark.parametrize(("kills", "times"), first_of([(2, 1), (10, 3)]))
+@pytest.mark.long
 def test_killed_some_times_and_resumed(folder: Path, tmp_path: Path, kills: int, times: int) -> None:
     killed_and_resumed(folder, tmp_path, kills, times, seed=1)
 

@@ -21,6 +21,7 @@ from headscope.inspection import Inspection
 from headscope.measures.relations import RELATIONS
 from headscope.view import arrays
 from headscope.view.desk import Desk
+from long import first_of
 from serving import (
     LONG,
     SHORT,
@@ -159,6 +160,7 @@ def test_an_attention_map_is_bit_for_bit_that_of_the_inspection(case: Seen) -> N
         assert found.shape == (len(case.own.window), len(case.own.captured.keys))
 
 
+@pytest.mark.parametrize("case", first_of(CASES, 4), indirect=True)
 def test_scores_at_every_threshold_are_those_of_the_summary(case: Seen) -> None:
     names = [score["name"] for score in case.told["scores"]]
     layers = {layer: case.arrays(f"{case.own.reading}/layers/{layer}") for _, layer, _ in case.heads}

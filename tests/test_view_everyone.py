@@ -188,6 +188,7 @@ def test_back_and_forward_go_from_text_to_text(tab: Tab, address: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_an_address_that_makes_no_sense_is_not_followed(tab: Tab, address: str) -> None:
     page = tab.open(f"{address}#layer=99&head=-4&tau=7&theta=x&show=evil&n=abc&pin=t1.2.3&page=%3Cb%3E&o.window=0")
     assert re.fullmatch(r"\d+\.\d+", page.get_attribute(".panel", "data-head"))

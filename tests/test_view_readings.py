@@ -139,6 +139,7 @@ def test_back_and_forward_go_from_reading_to_reading(tab: Tab, address: str) -> 
 
 
 @pytest.mark.parametrize("reading", first_of(["evil", "", "%3Cb%3E", "dot.cosine"]))
+@pytest.mark.long
 def test_an_address_with_another_reading_shows_the_main_one(tab: Tab, address: str, reading: str) -> None:
     page = tab.open(f"{address}#reading={reading}&pin=t{'0' * 20}.1.1.{reading}")
     assert page.get_attribute(SHOWN, "data-reading") == "dot"
@@ -147,6 +148,7 @@ def test_an_address_with_another_reading_shows_the_main_one(tab: Tab, address: s
 
 
 @pytest.mark.parametrize("reading", first_of(["cosine", "dot"]))
+@pytest.mark.long
 def test_top_pairs_are_as_many_in_every_reading(tab: Tab, address: str, seen: Inspection, reading: str) -> None:
     page = tab.open(address)
     if reading != "dot":

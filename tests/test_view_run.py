@@ -164,6 +164,7 @@ def test_scores_of_a_head_stand_side_by_side(tab: Tab, address: str, hostile_run
             assert number == ("–" if math.isnan(value) else f"{value:.2f}")
 
 
+@pytest.mark.long
 def test_layers_have_a_line_for_every_way(tab: Tab, address: str, hostile_run: headscope.Result) -> None:
     page = tab.open(f"{address}#page=run", ".layers[data-ready]")
     for name, ways in (
@@ -193,6 +194,7 @@ def test_layers_have_a_line_for_every_way(tab: Tab, address: str, hostile_run: h
     page.wait_for_selector(".run-page[data-ready='separation_sentence/dot']")
 
 
+@pytest.mark.long
 def test_the_address_of_a_run_brings_it_back(tab: Tab, browser: Any, address: str) -> None:
     page = tab.open(f"{address}#page=run", FINDINGS)
     page.select_option("aside select", "separation_repeated")

@@ -190,6 +190,7 @@ def test_what_there_is_not_is_refused_with_what_there_is(with_run: Place, path: 
     assert why in said(answer)
 
 
+@pytest.mark.long
 def test_control_runs_stand_beside_the_layers(view_corpus: RunData, view_rotated: headscope.Result) -> None:
     data = RunData(view_corpus.result, [view_rotated])
     assert data.about["controls"] == [{"kind": "rotated", "name": view_rotated.model["name"]}]

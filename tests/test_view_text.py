@@ -48,6 +48,7 @@ def test_hovering_a_token_lights_up_those_similar_to_it(tab: Tab, address: str, 
     assert classed(page, "high") == set()
 
 
+@pytest.mark.long
 def test_a_cell_of_the_matrix_and_its_two_tokens_are_linked(tab: Tab, address: str, seen: Inspection) -> None:
     page = tab.open(address)
     pairs = seen.high_pairs(LAYER, HEAD, 0.5)
@@ -223,6 +224,7 @@ def test_a_text_can_be_typed(tab: Tab, address: str, embedded: headscope.Model) 
     assert page.locator(".panel .token").count() == 8
 
 
+@pytest.mark.long
 def test_what_is_no_text_is_answered_with_a_sentence(tab: Tab, address: str) -> None:
     page = tab.open(address)
     before = page.inner_text(".tokens")

@@ -1,7 +1,7 @@
 """The quantities of docs/method.md for a whole result: by head, by layer, by third of the depth, each with an interval.
 
 >>> import headscope
->>> result = headscope.analyze(None, [p["text"] for p in headscope.passages()[:8]], progress=False)
+>>> result = headscope.analyze(None, [p["text"] for p in headscope.passages()[:8]], layers=[0, 5, 11], progress=False)
 >>> table = result.quantity("sentence_preference", by="third", reading="cosine")
 >>> list(table.data_vars), dict(table.sizes)
 (['value', 'low', 'high', 'base', 'pooled', 'lower_quartile', 'upper_quartile', 'beyond', 'heads'], {'third': 3})

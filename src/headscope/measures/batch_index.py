@@ -7,6 +7,7 @@ compiled loops read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -208,6 +209,27 @@ def _pairs(size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     first, second = np.triu_indices(size, 1)
     first.flags.writeable = second.flags.writeable = False
     return first, second
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedBatch(WindowBatch):
+    """A batch whose windows were indexed before an accumulator asked for it."""
+
+    index: StackIndex | None = None
+
+
+def indexed(batch: WindowBatch, length: int, choices: Choices, relations: Mapping[str, Labels]) -> IndexedBatch:
+    """Index the windows of a batch for every stack, in whatever thread."""
+    index = StackIndex(batch, length, choices, relations)
+    for stack in ("encoder",) if batch.decoder is None else ("encoder", "decoder"):
+        index.of_stack(stack)
+    return IndexedBatch(batch.windows, batch.decoder, index)
+
+
+def index_of(batch: WindowBatch, length: int, choices: Choices, relations: Mapping[str, Labels]) -> StackIndex:
+    """The index of a batch: the one it was given, or one that is made when it is asked for."""
+    given = batch.index if isinstance(batch, IndexedBatch) else None
+    return given or StackIndex(batch, length, choices, relations)
 
 
 def contrast_weight(base: NDArray[np.int64]) -> NDArray[np.float64]:

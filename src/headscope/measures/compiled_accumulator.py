@@ -16,7 +16,7 @@ from torch import Tensor
 from headscope.choices import Choices
 from headscope.measures.accumulator import LayerBatch, NotFinite
 from headscope.measures.attention import may_read
-from headscope.measures.batch_index import BatchIndex, StackIndex
+from headscope.measures.batch_index import BatchIndex, index_of
 from headscope.measures.columns import row_tables
 from headscope.measures.compiled_sums import LayerTensors, StackSums
 from headscope.measures.own_relations import Labels
@@ -98,7 +98,7 @@ class CompiledBatch:
 
     def __init__(self, accumulator: CompiledAccumulator, batch: WindowBatch, first: int) -> None:
         self.accumulator, self.first = accumulator, first
-        self.index = StackIndex(batch, accumulator.length, accumulator.choices, accumulator.relations)
+        self.index = index_of(batch, accumulator.length, accumulator.choices, accumulator.relations)
         self._read: dict[str, tuple[Tensor | None, Readable]] = {}
         # Focal tokens from the top pairs of every layer, until all are there.
         self._top = {name: stack.no_top(len(batch.windows)) for name, stack in accumulator.stacks.items()}

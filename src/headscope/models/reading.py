@@ -41,7 +41,6 @@ class Reader:
         self._failure: BaseException | None = None  # what the listener itself raised
         config = model.network.config
         self._pad = pad_token(config)
-        self._decoder_start = start_token(config) if model.paired else None
         self._tap = tap(
             model.network,
             self._hand_over,
@@ -61,7 +60,7 @@ class Reader:
 
     def batch(self, windows: Sequence[Window]) -> WindowBatch:
         """Windows as this model reads them, a decoder's beside them."""
-        return batch_windows(windows, self._decoder_start, self.model.tokenizer)
+        return make_batch(self.model, windows)
 
     def read(self, batch: WindowBatch, listener: Listener) -> None:
         """Run a batch once; `listener` is called with every layer as soon as it has run."""
@@ -94,6 +93,11 @@ class Reader:
         if _lacks_memory(error):
             return OutOfMemory(problem, "take a shorter window, a smaller batch or a device with more memory")
         return HeadscopeError(problem, "try a shorter window; headscope check tells whether the model works at all")
+
+
+def make_batch(model: Model, windows: Sequence[Window]) -> WindowBatch:
+    """Windows as a model reads them, a decoder's beside them."""
+    return batch_windows(windows, start_token(model.network.config) if model.paired else None, model.tokenizer)
 
 
 def _lacks_memory(error: BaseException) -> bool:

@@ -74,6 +74,7 @@ def estimate(
             taken = first[: batch * threads.reading * MEASURED]
             began = time.perf_counter()
             computed = worker.shard(taken, batch)
+            sums = computed.sums()
             passed = time.perf_counter() - began
     except OutOfMemory as error:
         raise HeadscopeError(f"a batch of {batch} windows does not fit into memory", "name a smaller one") from error
@@ -87,7 +88,7 @@ def estimate(
     if texts is not None and shards is not None:
         files = row_files(computed, model.tokenizer).values() if options.per_text else ()
         rows = sum(map(len, files)) / len(taken) * texts
-        of_shard, of_result = _sums_on_disk(computed.sums, worker.shapes, texts, shards, len(survey.groups), len(taken))
+        of_shard, of_result = _sums_on_disk(sums, worker.shapes, texts, shards, len(survey.groups), len(taken))
         disk, working = int(of_result + rows), int(shards * of_shard + of_result + 2 * rows)
     return RunCost(
         texts, survey.bad, shards, size, batch, threads.reading, rate, None if texts is None else texts / rate,

@@ -36,11 +36,10 @@ from headscope.runs.plan import Plan, default_batch, default_shard_size
 from headscope.runs.progress import Progress
 from headscope.runs.row_files import row_files
 from headscope.runs.settings import Settings
-from headscope.runs.worker import ShardResult, Threads, Worker
+from headscope.runs.worker import ShardAhead, ShardResult, Threads, Worker
 from headscope.texts import BadRecords, Corpus, Survey
 from headscope.texts.corpus import no_texts
 from headscope.texts.records import NAMED
-from headscope.windows.cutting import CutTexts
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -195,18 +194,24 @@ class Run:
         check_bad(sum(info["texts"] for info in shard_infos), bad, first[:NAMED], self.strict, self.corpus.name)
         self._finish(shard_infos, worker.shapes, refused)
 
-    def _shards(self, worker: Worker) -> Iterator[tuple[Shard, dict[str, Any] | None, CutTexts]]:
-        """The shards, what is known of those that are finished, and the texts of some shards ahead being cut."""
-        waiting: deque[tuple[Shard, dict[str, Any] | None, CutTexts]] = deque()
+    def _shards(self, worker: Worker) -> Iterator[tuple[Shard, dict[str, Any] | None, ShardAhead]]:
+        """The shards, what is known of those that are finished, and those that are not, some of them begun ahead."""
+        waiting: deque[tuple[Shard, dict[str, Any] | None, ShardAhead]] = deque()
         for shard in deal(self.records, self.plan.shard_size, self.bad):
             finished = self.folder.finished_shard(shard.number)
-            waiting.append((shard, finished, worker.cut(() if finished else shard.records)))
+            begun = worker.begin(() if finished else shard.records, self.plan.batch(shard.number))
+            waiting.append((shard, finished, begun))
             if len(waiting) > worker.ahead:
                 yield waiting.popleft()
         yield from waiting
 
     def _shard(
-        self, worker: Worker, shard: Shard, shard_info: dict[str, Any] | None, cut: CutTexts, stop: Callable[[], bool]
+        self,
+        worker: Worker,
+        shard: Shard,
+        shard_info: dict[str, Any] | None,
+        ahead: ShardAhead,
+        stop: Callable[[], bool],
     ) -> dict[str, Any]:
         self.clusters.add(shard.records)
         if shard_info is not None:
@@ -216,7 +221,7 @@ class Run:
             return shard_info
         if self.folder.has_traces(shard.number):
             self.progress.say(f"shard {shard.number} is damaged and is computed again")
-        computed = self._compute(worker, shard, cut)
+        computed = self._compute(worker, shard, ahead)
         shard_info = {
             "group": shard.group,
             "texts": len(shard.records),
@@ -232,8 +237,10 @@ class Run:
             raise KeyboardInterrupt
         return shard_info
 
-    def _write(self, number: int, sums: Sums, rows: Mapping[str, bytes], shard_info: dict[str, Any]) -> None:
-        self.folder.put_shard(number, pack(sums), rows, shard_info)
+    def _write(
+        self, number: int, sums: Callable[[], Sums], rows: Mapping[str, bytes], shard_info: dict[str, Any]
+    ) -> None:
+        self.folder.put_shard(number, pack(sums()), rows, shard_info)
 
     def _wait_for_writing(self) -> None:
         """Wait until the last shard is on the disk: it is written while the next one is computed."""
@@ -242,12 +249,12 @@ class Run:
             self._writing = None
             self.progress.shard()
 
-    def _compute(self, worker: Worker, shard: Shard, cut: CutTexts) -> ShardResult:
+    def _compute(self, worker: Worker, shard: Shard, ahead: ShardAhead) -> ShardResult:
         """Run a shard, with smaller batches where memory runs out."""
         while True:
             batch, before = self.plan.batch(shard.number), self.progress.done
             try:
-                computed = worker.shard(shard.records, batch, self.progress.advance, cut)
+                computed = worker.shard(shard.records, batch, self.progress.advance, ahead)
             except OutOfMemory as error:
                 if batch == 1:
                     raise HeadscopeError(

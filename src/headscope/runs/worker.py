@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 
-from headscope.choices import COMPILED
+from headscope.choices import COMPILED, TORCH
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator, NotFinite
+from headscope.measures.batch_index import indexed
 from headscope.measures.columns import RowTable
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
-from headscope.models.reading import OutOfMemory, Reader
+from headscope.models.reading import OutOfMemory, Reader, make_batch
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
 from headscope.runs.memory import Trimmer, check_tables
@@ -25,7 +27,7 @@ from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
 from headscope.tap import LayerHeads
 from headscope.texts import Record
-from headscope.windows import Window
+from headscope.windows import Window, WindowBatch
 from headscope.windows.cutting import Cutters, CutTexts, Cutting
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class WindowRef:
 class ShardResult:
     """What a shard came to: the sums of each stack, its windows in the order they were run, rows per head."""
 
-    sums: Sums = field(default_factory=dict)
+    sums: Callable[[], Sums] = dict  # of each stack; a graphics card may still be at work, and is waited for
     windows: list[WindowRef] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  # texts that no window could be made of
     rows: Mapping[str, RowTable] = field(default_factory=dict)  # of each stack, where rows per text are kept
@@ -92,14 +94,17 @@ class Worker:
             model.stack().causal and not model.paired, choices.language,
         )  # fmt: skip
         self._cutters = Cutters(self.cutting, self.threads.cutting)
-        self.ahead = AHEAD if self.threads.cutting else 0  # shards whose texts are cut before they are wanted
+        self.ahead = AHEAD if self.threads.cutting else 0  # shards that are begun before they are wanted
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
+        self.indexing = ThreadPoolExecutor(1) if self.ahead else None
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self.indexing is not None:
+            self.indexing.shutdown(cancel_futures=True)
         self._pool.shutdown()
         self._cutters.close()
 
@@ -107,19 +112,29 @@ class Worker:
         """The windows of one text."""
         return self.cutting.windows(record.text)
 
-    def cut(self, records: Sequence[Record]) -> CutTexts:
-        """Begin to cut the texts of a shard, where there are processes for it; gives what `shard` waits for."""
-        return self._cutters.begin([record.text for record in records])
+    def begin(self, records: Sequence[Record], batch: int) -> ShardAhead:
+        """Begin with a shard, where processes cut texts ahead; gives what `shard` goes on from."""
+        return ShardAhead(self, records, batch, self._cutters.begin([record.text for record in records]))
+
+    def batch(self, windows: Sequence[Window]) -> WindowBatch:
+        """Windows as the model reads them and as they are counted, indexed."""
+        batch, settings = make_batch(self.model, windows), self.settings
+        if settings.control is not None and settings.control.kind == "rotated":
+            batch = batch.rotated(settings.choices.special)
+        if self.path == TORCH:
+            return batch
+        return indexed(batch, max(shape.length for shape in self.shapes.values()), settings.choices, self.relations)
 
     def shard(
         self,
         records: Sequence[Record],
         batch: int,
         on_progress: Callable[[float], None] | None = None,
-        cut: CutTexts | None = None,
+        ahead: ShardAhead | None = None,
     ) -> ShardResult:
         """Run the texts of a shard; `on_progress` is called with how many texts were done since its last call."""
-        shard = self._windows(records, cut or self.cut(records))
+        ahead = ahead or self.begin(records, batch)
+        shard = ahead.shard
         try:
             accumulator = self._accumulator(len(shard.windows))
         except MemoryError as error:
@@ -131,26 +146,13 @@ class Worker:
             batch,
             accumulator,
             lambda n: on_progress(n * texts_per_window) if on_progress else None,
+            ahead.batches if ahead.batch == batch else [],
         )
         try:
             work.run(self._pool, self.threads.reading)
         finally:
             accumulator.close()
-        shard.sums, shard.rows = accumulator.sums(), accumulator.rows
-        return shard
-
-    @staticmethod
-    def _windows(records: Sequence[Record], cut: CutTexts) -> ShardResult:
-        """The windows of the texts, in the order in which they go through the model."""
-        shard = ShardResult()
-        for record, windows in zip(records, cut(), strict=True):
-            if isinstance(windows, str):
-                shard.refused.append(f"{record.id}: {windows}")
-                continue
-            shard.windows += [WindowRef(record, number, window) for number, window in enumerate(windows)]
-            if len(shard.windows) > MOST_WINDOWS:
-                raise too_many_windows(records)
-        shard.windows.sort(key=lambda each: len(each.window))  # stable: like lengths go together
+        shard.sums, shard.rows = accumulator.sums, accumulator.rows
         return shard
 
     def _accumulator(self, windows: int) -> Accumulator:
@@ -164,6 +166,51 @@ class Worker:
         )
 
 
+class ShardAhead:
+    """A shard before it is run: its texts are cut and its first batches indexed while others run, where there is time.
+
+    Elsewhere both is done when it is asked for, in the thread that asks.
+    """
+
+    def __init__(self, worker: Worker, records: Sequence[Record], batch: int, cut: CutTexts) -> None:
+        self.worker, self.records, self.batch, self.cut = worker, records, batch, cut
+        self._lock = threading.Lock()
+        self.batches: list[Future[WindowBatch]] = []  # the first ones, indexed
+        if worker.indexing is not None and records:
+            first = range(worker.threads.reading)
+            self.batches = [worker.indexing.submit(self._index, number) for number in first]
+
+    @cached_property
+    def _shard(self) -> ShardResult:
+        shard = ShardResult()
+        for record, windows in zip(self.records, self.cut(), strict=True):
+            if isinstance(windows, str):
+                shard.refused.append(f"{record.id}: {windows}")
+                continue
+            shard.windows += [WindowRef(record, number, window) for number, window in enumerate(windows)]
+            if len(shard.windows) > MOST_WINDOWS:
+                raise too_many_windows(self.records)
+        shard.windows.sort(key=lambda each: len(each.window))  # stable: like lengths go together
+        return shard
+
+    @property
+    def shard(self) -> ShardResult:
+        """The windows of the texts, in the order in which they go through the model."""
+        with self._lock:
+            return self._shard
+
+    def _index(self, number: int) -> WindowBatch:
+        parts = batches_of(self.shard.windows, self.batch)
+        refs = parts[number][1] if number < len(parts) else ()
+        return self.worker.batch([ref.window for ref in refs]) if refs else WindowBatch(())
+
+
+def batches_of(windows: Sequence[WindowRef], batch: int) -> list[tuple[int, Sequence[WindowRef]]]:
+    """The windows of a shard batch by batch, each with the number of its first."""
+    size = batch_size_of(len(windows), batch)
+    return [(begin, windows[begin : begin + size]) for begin in range(0, len(windows), size)]
+
+
 class _ShardWork:
     """The batches of one shard, dealt out to threads; what they give is added in the order of the batches."""
 
@@ -174,10 +221,10 @@ class _ShardWork:
         batch: int,
         accumulator: Accumulator,
         on_progress: Callable[[int], None],
+        indexed: Sequence[Future[WindowBatch]],
     ) -> None:
-        self.worker, self.accumulator, self.on_progress = worker, accumulator, on_progress
-        size = batch_size_of(len(windows), batch)
-        self.batches = [(begin, windows[begin : begin + size]) for begin in range(0, len(windows), size)]
+        self.worker, self.accumulator, self.on_progress, self.indexed = worker, accumulator, on_progress, indexed
+        self.batches = batches_of(windows, batch)
         self.order = InOrder()
         self._numbers = iter(range(len(self.batches)))
         self._numbers_lock = threading.Lock()
@@ -221,10 +268,8 @@ class _ShardWork:
             raise
 
     def _read_batch(self, reader: Reader, number: int, begin: int, windows: list[Window]) -> None:
-        batch, control = reader.batch(windows), self.worker.settings.control
-        if control is not None and control.kind == "rotated":
-            batch = batch.rotated(self.worker.settings.choices.special)
         try:
+            batch = self.indexed[number].result() if number < len(self.indexed) else self.worker.batch(windows)
             with self.order.turn("begin", number):
                 sink = self.accumulator.begin(batch, begin)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headscope.choices import Choices
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import StackIndex
+from headscope.measures.batch_index import index_of
 from headscope.measures.columns import row_tables
 from headscope.measures.cuda.arguments import Constants
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
@@ -66,7 +66,7 @@ class CudaBatch:
 
     def __init__(self, accumulator: CudaAccumulator, batch: WindowBatch, first: int) -> None:
         self.accumulator, self.first = accumulator, first
-        self.index = StackIndex(batch, accumulator.length, accumulator.choices, accumulator.relations)
+        self.index = index_of(batch, accumulator.length, accumulator.choices, accumulator.relations)
         self._on_device: dict[str, DeviceBatch] = {}
         self._read: dict[str, tuple[Tensor | None, DeviceReadable]] = {}
         self._top: dict[str, list[Tensor]] = {name: [] for name in accumulator.stacks}
