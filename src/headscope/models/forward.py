@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from headscope.models.transfer import to_device
+
 Ids = NDArray[np.int64]
 
 
@@ -53,9 +55,9 @@ def collate(
     def padded(rows: Sequence[Sequence[int] | Ids], fill: int) -> Tensor:
         table = np.full(is_token.shape, fill, dtype=np.int64)
         table[is_token] = np.concatenate(rows)
-        return torch.from_numpy(table).to(device)
+        return to_device(table, device)
 
-    mask = torch.from_numpy(is_token.astype(np.int64)).to(device)
+    mask = to_device(is_token.astype(np.int64), device)
     return Batch(padded(windows, pad), mask, None if types is None else padded(types, 0))
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from headscope.measures.attention import may_read
 from headscope.measures.batch_index import BatchIndex
 from headscope.measures.order import SAMPLED
+from headscope.models.transfer import to_device
 from headscope.windows import CATEGORIES
 
 INTEGERS = ("sizes", "positions", "sampled", "id_number", "distinct", "firsts", "by_count", "class_ends")
@@ -61,7 +62,7 @@ class DeviceBatch:
             "ids": queries.ids,
         }
         for name, values in own.items():
-            self.tensors[name] = torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
+            self.tensors[name] = to_device(values, self.device)
 
     def read_by(self, readable: Tensor | None, *, cross: bool) -> DeviceReadable:
         """Who may read whom, and what even attention would give."""

@@ -34,6 +34,7 @@ from headscope.measures.cuda.layout import Layout
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
 from headscope.measures.variables import MATRIX, Shape
+from headscope.models.transfer import to_device
 from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
 
@@ -122,7 +123,7 @@ class DeviceSums:
         sums = self._sums(filled, kept, read)
         # One transfer for everything that the kernels are told.
         struct = packed(numbers, self.choices.theta, given)
-        told = torch.from_numpy(np.frombuffer(struct + sums.tobytes(), dtype=np.uint8).copy()).to(device)
+        told = to_device(np.frombuffer(struct + sums.tobytes(), dtype=np.uint8).copy(), device)
         self._launch(told, numbers, memory, given, layer.weights, kernels)
         if MATRIX in self._kept.arrays:
             kernels.launch("add_matrices", (layer.weights.shape[1], layer.weights.shape[2]), NARROW, 0, told,
@@ -277,7 +278,7 @@ class DeviceSums:
         """What heads drawn from all layers would have: `top` (L, B, H, readings)."""
         assert self._kernels is not None
         layers, size, heads, readings = top.shape
-        drawn = torch.from_numpy(self.host.mixed).to(top.device)
+        drawn = to_device(self.host.mixed, top.device)
         to = torch.zeros((size, readings), dtype=torch.float64, device=top.device)
         most_ids = batch.queries.ids.shape[1]
         self._kernels.launch("mixed", (size, readings), NARROW, mixed_bytes(most_ids), top, drawn,

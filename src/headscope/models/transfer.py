@@ -1,0 +1,25 @@
+"""Moving arrays to where the model is, without waiting for what it is doing there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def to_device(values: NDArray[Any], device: torch.device | str) -> Tensor:
+    """An array as a tensor on a device.
+
+    A graphics card reads ordinary memory only when it has nothing else to do, and the host waits for it meanwhile; so
+    the array goes by way of memory that the card can read by itself.
+
+    >>> to_device(np.arange(3), "cpu").tolist()
+    [0, 1, 2]
+    """
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    if torch.device(device).type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
