@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -113,10 +114,10 @@ class Bench:
         self.model.network.set_attn_implementation("eager")
 
     def headscope(self) -> None:
-        pack(self.worker.shard(self.records, self.size).sums)
+        pack(self.worker.shard(self.records, self.size).sums())
 
     def one_reading(self) -> None:
-        pack(self.one.shard(self.records, self.size).sums)
+        pack(self.one.shard(self.records, self.size).sums())
 
     def hooks(self) -> None:
         network, held = self.model.network, []
@@ -250,8 +251,10 @@ def compare(kind: str, args: argparse.Namespace) -> None:
     for run, _ in contenders.values():
         run()  # compiled, loaded, warm
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(args.rounds):
-        for name, (run, texts) in contenders.items():
+    for number in range(args.rounds):
+        order = deque(contenders.items())
+        order.rotate(number)  # each comes after each other as often
+        for name, (run, texts) in order:
             torch.set_num_threads(bench.threads)
             began = time.perf_counter()
             run()

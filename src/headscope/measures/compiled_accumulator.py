@@ -87,7 +87,8 @@ class CompiledAccumulator:
         out = self.buffer("products", (len(vectors), size, heads, tokens, tokens))
         for place, each in zip(out, vectors, strict=True):
             if each.device.type == "cpu":
-                torch.matmul(each, each.transpose(-1, -2), out=place)
+                own = each.contiguous()  # else both sides are copied, one of them across its rows
+                torch.matmul(own, own.transpose(-1, -2), out=place)
             else:
                 place.copy_(each @ each.transpose(-1, -2))
         return out.numpy()

@@ -155,7 +155,7 @@ class StackSums:
         value_norms = (
             np.full((size, 1, keys.category.shape[1]), np.nan)
             if values is None
-            else torch.linalg.vector_norm(values.double(), dim=-1).cpu().numpy()
+            else torch.linalg.vector_norm(values, dim=-1, dtype=torch.float64).cpu().numpy()
         )
         own_keys = np.broadcast_to(np.arange(value_norms.shape[2]) < keys.lengths[:, None, None], value_norms.shape)
         nothing = np.zeros((0, 0, 0, 0), dtype=np.float32)
