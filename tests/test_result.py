@@ -14,6 +14,7 @@ import h5netcdf
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import headscope
 import naive_order
@@ -176,6 +177,13 @@ def test_files_of_another_schema_are_refused_by_name(
     with pytest.raises(HeadscopeError, match=rf"old\.nc' {said}") as refused:
         headscope.Result.open(copy)
     assert f"this headscope reads schema {VERSION}" in str(refused.value)
+
+
+def test_files_of_the_first_schema_had_no_seal_and_are_refused_by_name(tmp_path: Path) -> None:
+    old = xr.Dataset({"texts": ((), 3)}, attrs={"schema": 1})
+    old.to_netcdf(tmp_path / "old.nc", engine="h5netcdf")
+    with pytest.raises(HeadscopeError, match=r"first edition \(schema 1\).*analyse the texts again"):
+        headscope.Result.open(tmp_path / "old.nc")
 
 
 BROKEN = [{"schema": "abc"}, {"stacks": 3}, {"settings": "{"}, {"model": "[]"}, {"texts": "1"}]

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-
-class RelationCodes(NamedTuple):
-    """The numbers that stand for the relations, by name: compiled loops take them as an argument."""
-
-    word_pieces: int
-    marks: int
-    stop: int
-    punctuation: int
-    both: int
-    sentence: int
-    repeated: int
-    none: int
-
-
-RELATIONS = RelationCodes._fields
-CODES = RelationCodes(*range(len(RELATIONS)))
-WORD_PIECES, MARKS, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SAME_SENTENCE, REPEATED, UNRELATED = CODES
+RELATIONS = ("word_pieces", "marks", "stop", "punctuation", "both", "sentence", "repeated", "none")
+WORD_PIECES, MARKS, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SAME_SENTENCE, REPEATED, UNRELATED = range(len(RELATIONS))
 
 
 def relations(

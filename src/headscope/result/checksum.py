@@ -32,7 +32,8 @@ def check_seal(file: Path) -> None:
     if size < 0 or not end.startswith(MARK):
         raise HeadscopeError(
             f"{str(file)!r} does not end as a result of headscope does",
-            "it was cut off, changed, or is something else: name a result.nc or a run's folder",
+            "it was cut off or changed, is something else, or is of the method's first edition (schema 1), whose files "
+            "end otherwise: name a result.nc or a run's folder, or analyse the texts again with this version",
         )
     if end[len(MARK) :] != _digest(file, size):
         raise HeadscopeError(f"{str(file)!r} is damaged: its checksum does not fit", "run the analysis again")
