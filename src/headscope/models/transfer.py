@@ -1,4 +1,4 @@
-"""Moving arrays to where the model is, without waiting for what it is doing there."""
+"""Moving arrays to where the model is, without waiting for what it is doing there, and back."""
 
 from __future__ import annotations
 
@@ -23,3 +23,14 @@ def to_device(values: NDArray[Any], device: torch.device | str) -> Tensor:
     if torch.device(device).type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+def to_host(tensor: Tensor) -> Tensor:
+    """A tensor on the host; from a graphics card by way of pinned memory, which is many times as fast.
+
+    >>> to_host(torch.ones(2)).tolist()
+    [1.0, 1.0]
+    """
+    if not tensor.is_cuda:
+        return tensor.cpu()
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +29,11 @@ from headscope.measures.cuda.arguments import (
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.kernels import Kernels
-from headscope.measures.cuda.layout import Layout
+from headscope.measures.cuda.layout import Filled, Layout
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
 from headscope.measures.variables import MATRIX, Shape
-from headscope.models.transfer import to_device
+from headscope.models.transfer import to_device, to_host
 from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
 
@@ -58,21 +57,6 @@ class DeviceLayer(NamedTuple):
     lengths: Tensor
     weights: Tensor
     value_norms: Tensor | None
-
-
-@dataclass
-class Filled:
-    """What the kernels filled for each head and window of a batch, by name."""
-
-    layout: Layout
-    room: Tensor
-    focal_ids: Tensor = field(init=False)  # (B, H): focal tokens at the run's τ
-
-    def __post_init__(self) -> None:
-        self.addresses = self.layout.addresses(self.room)
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.layout.view(self.room, name)
 
 
 class DeviceSums:
@@ -308,7 +292,7 @@ class DeviceSums:
     def variables(self, stack: str) -> dict[str, Any]:
         """Every sum by its name; the one place where the host waits for the device."""
         arrays, shape = self.host.arrays, self.shape
-        rooms = None if self._room is None else _on_host(self._room)
+        rooms = None if self._room is None else to_host(self._room)
         for k, layer in enumerate(shape.layers):
             if rooms is None or layer not in self._ran:
                 continue
@@ -377,13 +361,6 @@ def _lengths(vectors: Tensor) -> Tensor:
     few = vectors.is_cuda and vectors.dtype in LOW  # squares are exact in float32, and their sum good to seven digits
     lengths: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32 if few else torch.float64)
     return lengths.double()
-
-
-def _on_host(room: Tensor) -> Tensor:
-    """Moved to the host, into memory that stays where it is: that is ten times as fast."""
-    if not room.is_cuda:
-        return room
-    return torch.empty(room.shape, dtype=room.dtype, pin_memory=True).copy_(room)
 
 
 def _together(parts: list[list[Tensor]]) -> list[NDArray[np.int64]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -49,3 +50,18 @@ class Layout:
         """Where the arrays of such a piece of memory begin."""
         first = room.data_ptr()
         return {name: first + begin for name, begin in self.begins.items()}
+
+
+@dataclass
+class Filled:
+    """What the kernels filled for each head and window of a batch, by name."""
+
+    layout: Layout
+    room: Tensor
+    focal_ids: Tensor = field(init=False)  # (B, H): focal tokens at the run's τ
+
+    def __post_init__(self) -> None:
+        self.addresses = self.layout.addresses(self.room)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.layout.view(self.room, name)
