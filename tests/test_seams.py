@@ -22,14 +22,13 @@ import headscope
 from headscope.choices import Choices, RunChoices, TextChoices, described
 from headscope.errors import HeadscopeError
 from headscope.figures.atlas import atlas
-from headscope.figures.catalog import FIGURES
 from headscope.measures import loops, quantities, variables
 from headscope.measures.accumulator import LayerBatch
 from headscope.measures.derived import ratio
 from headscope.measures.quantities import HEADS, LAYERS, SUMMARY, Quantity
 from headscope.measures.variables import Variable
 from headscope.report import write_report
-from headscope.report.writing import Drawn
+from headscope.report.writing import draw_all
 from headscope.view.run_data import RunData
 
 ROOT = Path(headscope.__file__).parent.parent.parent
@@ -130,7 +129,7 @@ def test_a_declared_quantity_is_everywhere_it_says(toy_result: headscope.Result,
     assert "unevenness" in set(toy_result.specialists()["score"])
     assert "unevenness" in set(toy_result.stability()["score"])
     assert "toy unevenness of lengths" in atlas(toy_result).caption
-    drawn = [Drawn(FIGURES[name], toy_result.figure(name)) for name in ("atlas", "trajectory")]
+    drawn = draw_all(toy_result, only=["atlas", "trajectory"])
     page = write_report(toy_result, tmp_path / "report.html", figures=drawn).read_text(encoding="utf-8")
     assert page.count("toy unevenness of lengths") >= 2  # the atlas, and from layer to layer
     shown = {each["name"]: each for each in RunData(toy_result).about["quantities"]}

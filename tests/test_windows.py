@@ -36,7 +36,7 @@ TEXTS = {
     "abbreviations": "Dr. Smith met Mr. Jones at 5 p.m. in Washington D.C. today. They left.",
     "quotes": 'She said, "Stop!" He said, "No." (They argued.) Then: «Fin.» “Done.”',
     "no punctuation": "words without any marks at all just going on and on",
-    "giant": "a" * 1000,
+    "giant": "a" * 3000,
     "giant mixed": "supercalifragilistic" * 40 + ". End.",
     "only marks": "... !!! ???",
     "spaces": "  two  spaces\tand tabs\n\nnew paragraph\nnew line.  ",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from headscope.measures.comparisons import COMPARED, CONTRASTED
 from headscope.measures.loops import tokens as token_loops
 from headscope.measures.own_relations import Labels, label_numbers
 from headscope.measures.relations import RELATIONS, UNRELATED, relation_table
-from headscope.windows import WindowBatch
+from headscope.windows import WindowBatch, padded
 from headscope.windows.window import PUNCTUATION, STOP, Window
 
 
@@ -64,14 +64,6 @@ def index_batch(
     windows: Sequence[Window], length: int, *, repeated: str, special: bool, relations: Mapping[str, Labels]
 ) -> BatchIndex:
     """Index a batch of windows of a run whose longest window has `length` tokens."""
-    lengths = np.array([len(window) for window in windows])
-    is_token = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
-
-    def padded(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        table = np.zeros(is_token.shape, dtype=rows[0].dtype)
-        table[is_token] = np.concatenate(rows)
-        return table
-
     ids = padded([window.ids for window in windows])
     category = padded([window.category for window in windows])
     tokens = token_loops.Tokens(
@@ -93,7 +85,7 @@ def index_batch(
     pairs = _relate(tokens, counted, by_id, number, length)
     most_ids = max(1, by_id.distinct.max())
     return BatchIndex(
-        lengths=lengths,
+        lengths=np.array([len(window) for window in windows]),
         sentences=np.array([window.sentences for window in windows]),
         begins=np.where(scattered, 0, positions[:, 0]),
         scattered=scattered,

@@ -27,7 +27,7 @@ from headscope.measures.torch_measures import Found, Measured, WindowHeads, meas
 from headscope.measures.torch_window import WindowPairs, WindowTokens, moved, window_pairs, window_tokens
 from headscope.measures.variables import FOCAL_TOKENS, Array, Shape, Sums, variables_of
 from headscope.tap import LayerHeads
-from headscope.windows import CATEGORIES, Window, WindowBatch
+from headscope.windows import CATEGORIES, Window, WindowBatch, padded
 from headscope.windows.window import END, STOP
 
 
@@ -232,12 +232,11 @@ class PaddedTokens(NamedTuple):
 
 def padded_tokens(windows: Sequence[Window], choices: Choices) -> PaddedTokens:
     """The tokens of windows, padded to the longest."""
-    lengths = np.array([len(each) for each in windows])
-    category = np.zeros((len(windows), lengths.max()), dtype=np.int64)
-    counting = np.zeros(category.shape, dtype=bool)
-    for b, each in enumerate(windows):
-        category[b, : len(each)], counting[b, : len(each)] = each.category, each.counting(choices.special)
-    return PaddedTokens(lengths, category, counting)
+    return PaddedTokens(
+        np.array([len(each) for each in windows]),
+        padded([each.category for each in windows]),
+        padded([each.counting(choices.special) for each in windows]),
+    )
 
 
 def window_heads(heads: LayerHeads, b: int, queries: int, keys: int, may: Tensor) -> WindowHeads:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headscope.models.transfer import to_device
+from headscope.windows import padded
 
 Ids = NDArray[np.int64]
 
@@ -49,16 +50,9 @@ def collate(
     >>> collate([[5, 6, 7], [8]], pad=0, device="cpu").mask.tolist()
     [[1, 1, 1], [1, 0, 0]]
     """
-    lengths = np.array([len(window) for window in windows])
-    is_token = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
-
-    def padded(rows: Sequence[Sequence[int] | Ids], fill: int) -> Tensor:
-        table = np.full(is_token.shape, fill, dtype=np.int64)
-        table[is_token] = np.concatenate(rows)
-        return to_device(table, device)
-
-    mask = to_device(is_token.astype(np.int64), device)
-    return Batch(padded(windows, pad), mask, None if types is None else padded(types, 0))
+    mask = padded([np.ones(len(window), dtype=np.int64) for window in windows])
+    ids, of_texts = padded(windows, pad), None if types is None else to_device(padded(types), device)
+    return Batch(to_device(ids, device), to_device(mask, device), of_texts)
 
 
 def start_token(config: Any) -> int:

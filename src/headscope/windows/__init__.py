@@ -1,6 +1,6 @@
 """From a text to a window of tokens with their categories, words and sentences."""
 
-from headscope.windows.batch import WindowBatch, batch_windows
+from headscope.windows.batch import WindowBatch, batch_windows, padded
 from headscope.windows.rotation import rotated_sentences
 from headscope.windows.window import (
     CATEGORIES,
@@ -17,6 +17,7 @@ __all__ = [
     "WindowBatch",
     "batch_windows",
     "corpus_windows",
+    "padded",
     "rotated_sentences",
     "shifted_window",
     "window",

@@ -6,8 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headscope.windows.rotation import rotated_sentences
 from headscope.windows.window import Window, shifted_window
+
+
+def padded(rows: Sequence[Sequence[int] | NDArray[Any]], fill: int = 0) -> NDArray[Any]:
+    """Rows of several lengths as one table, filled up on the right: (B, T).
+
+    >>> padded([[5, 6, 7], [8]], fill=-1).tolist()
+    [[5, 6, 7], [8, -1, -1]]
+    """
+    lengths, joined = np.array([len(row) for row in rows]), np.concatenate(rows)
+    table = np.full((len(rows), lengths.max()), fill, dtype=joined.dtype)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = joined
+    return table
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,7 @@ class DeviceSums:
         )
         self.bands = len(band_names(shape.length))
         self.table = int(np.prod(self.host.arrays["pairs"].shape[3:]))
+        self._numbers_of = {name: shape.heads * math.prod(tail) for name, tail in self._tails().items()}  # of a window
         self._kept = Layout(self._kept_arrays())
         self._room: Tensor | None = None  # (layers, bytes): counts and sums
         self._filled: dict[tuple[int, int], Layout] = {}  # by number of windows and of tokens that are read
@@ -114,7 +116,7 @@ class DeviceSums:
                            batch.tensors["counts"], len(layer.weights), self._kept.view(room, MATRIX),
                            self.shape.length)  # fmt: skip
         self._count_unique(filled, room, batch, kernels)
-        blocks = -(-max(int(each) for each in sums[:, -1]) // NARROW)
+        blocks = -(-int(sums[:, -1].max()) // NARROW)
         kernels.launch("add_windows", (blocks, len(sums)), NARROW, 0, told[len(struct) :], len(layer.weights))
         fill_declared(self.host.declared, self.host.arrays, place, lambda: self._on_host(heads, layer, batch, read))
         filled.focal_ids = _ids(filled["focal"][:, :, step_of(self.choices.tau)], batch.tensors["ids"])
@@ -236,7 +238,7 @@ class DeviceSums:
     def _sums(self, filled: Filled, kept: dict[str, int], read: DeviceReadable) -> NDArray[np.int64]:
         """What is added up over the windows, a row each; see `SUM`."""
         doubles, counts, few = range(len(ADDED))
-        number = {name: self.shape.heads * int(np.prod(tail)) for name, tail in self._tails().items()}
+        number = self._numbers_of
         rows = [(filled.addresses[name], kept[f"sum_{name}"], doubles, number[name]) for name in SUMMED]
         rows += [(filled.addresses[name], kept[f"sum_{name}"], counts, number[name]) for name in COUNTED]
         rows.append((filled.addresses["high_pairs"], kept["sum_focal_few"], few, number["high_pairs"]))
