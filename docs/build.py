@@ -27,6 +27,7 @@ from headscope.inspection import FocalToken, Inspection
 from headscope.measures.quantities import QUANTITIES
 from headscope.measures.variables import VARIABLES
 from headscope.report import write_report
+from headscope.segmentation import fit
 from headscope.tap import LayerHeads, tap
 from headscope.texts import example_passage, open_texts
 
@@ -53,10 +54,32 @@ SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
             ("headscope.report.write_report", write_report),
         ],
     ),
+    (
+        "Segments",
+        [
+            ("headscope.segment", headscope.segment),
+            ("headscope.Segmenter", headscope.Segmenter),
+            ("headscope.Segment", headscope.Segment),
+            ("headscope.Splitter", headscope.Splitter),
+            ("headscope.segmentation.fit", fit),
+        ],
+    ),
     ("The tap", [("headscope.tap.tap", tap), ("headscope.tap.LayerHeads", LayerHeads)]),
     ("The rest", [("headscope.passages", headscope.passages), ("headscope.HeadscopeError", headscope.HeadscopeError)]),
 ]
-COMMANDS = ("inspect", "view", "analyze", "findings", "figures", "report", "reproduce", "check", "convert", "demo")
+COMMANDS = (
+    "inspect",
+    "view",
+    "segment",
+    "analyze",
+    "findings",
+    "figures",
+    "report",
+    "reproduce",
+    "check",
+    "convert",
+    "demo",
+)
 
 
 def reference() -> str:

@@ -76,7 +76,7 @@ def test_permuted_weights_are_those_of_the_method(kind: str, tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_the_fingerprint_and_the_name_tell_controls_apart(tiny: Tiny) -> None:
-    from headscope.runs.fingerprint import model_fingerprint
+    from headscope.models.fingerprint import model_fingerprint
 
     names = [None, "permuted:0", "permuted:1", "untrained:0", "untrained:1", "rotated"]
     models = [headscope.load(control=control) for control in names]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headscope.report import reproduce
     from headscope.result import Result
     from headscope.runs.analysis import analyze
+    from headscope.segmentation import Segment, Segmenter, Splitter, segment
     from headscope.texts import passages
 
 __all__ = [
@@ -28,12 +29,16 @@ __all__ = [
     "Inspection",
     "Model",
     "Result",
+    "Segment",
+    "Segmenter",
+    "Splitter",
     "__version__",
     "analyze",
     "convert",
     "load",
     "passages",
     "reproduce",
+    "segment",
 ]
 
 # Everything below needs torch or transformers, which take seconds to import: each name is fetched when first used.
@@ -41,11 +46,15 @@ _HOMES = {
     "Inspection": "headscope.inspection",
     "Model": "headscope.models.model",
     "Result": "headscope.result",
+    "Segment": "headscope.segmentation",
+    "Segmenter": "headscope.segmentation",
+    "Splitter": "headscope.segmentation",
     "analyze": "headscope.runs.analysis",
     "convert": "headscope.models.convert",
     "load": "headscope.models.load",
     "passages": "headscope.texts",
     "reproduce": "headscope.report",
+    "segment": "headscope.segmentation",
 }
 
 

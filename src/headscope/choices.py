@@ -23,6 +23,9 @@ DEFAULT_WINDOW = 128  # tokens, the paper's
 # the same but for rounding.
 COMPILED, TORCH, CUDA = PATH_NAMES = ("compiled", "torch", "cuda")
 
+# What a text is cut into, the usual first.
+GRAINS = ("topics", "sentences")
+
 Reading = Literal["dot", "cosine", "centred", "values"]
 Scale = Literal["max", "rank"]
 Repeated = Literal["token", "word"]

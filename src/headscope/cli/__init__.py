@@ -47,6 +47,10 @@ def _run(args: Namespace) -> None:
         from headscope.cli.view_texts import run_view
 
         run_view(args)
+    elif args.command == "segment":
+        from headscope.cli.segment_text import run_segment
+
+        run_segment(args)
     elif args.command == "analyze":
         from headscope.cli.analyze_texts import run_analyze
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headscope.choices import PATH_NAMES
+from headscope.choices import GRAINS, PATH_NAMES
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
 from headscope.version import __version__
@@ -20,6 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _inspect(commands)
     _view(commands)
+    _segment(commands)
     _analyze(commands)
     _findings(commands)
     _figures(commands)
@@ -112,6 +113,40 @@ def _looking(look: argparse._ArgumentGroup) -> None:
 def _choices(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("choices of the method")
     add_choices(group, "tau", "theta", "readings", "scale", "repeated", "special", "language")
+
+
+def _segment(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "segment",
+        "cut a text where the heads of a model cut it: into topics, or into sentences",
+        "The embedded model knows which of its heads do; for another, --fit learns it from any collection of texts.",
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the text, UTF-8; - or nothing for standard input")
+    parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
+    _model(parser)
+    parser.add_argument("--heads", metavar="FILE", help="the weights of the model's heads; with --fit, to be written")
+    cut = parser.add_argument_group("where to cut")
+    cut.add_argument(
+        "--grain",
+        choices=GRAINS,
+        default=GRAINS[0],
+        help="topics (default), or sentences in text without punctuation and case",
+    )
+    cut.add_argument("--segments", type=int, metavar="N", help="how many (default: found)")
+    cut.add_argument("--max-tokens", type=int, metavar="N", help="the most that a segment may have, for retrieval")
+    cut.add_argument("--longest", type=int, metavar="N", help="sentences that a topic may have (default 128)")
+    cut.add_argument("--words", type=float, metavar="N", help="of a sentence, on average, to look for (default 15)")
+    add_choices(cut, "language")
+    out = parser.add_argument_group("output")
+    out.add_argument("--out", metavar="FILE", help="write .txt, .jsonl or .html instead of printing")
+    out.add_argument("--format", choices=("text", "jsonl", "html"), help="where the name of --out does not tell")
+    fit = parser.add_argument_group("learning which heads cut texts")
+    fit.add_argument("--fit", nargs="+", metavar="TEXTS", help="from these texts, named as for analyze")
+    fit.add_argument("--passages", type=int, metavar="N", help="passages to read of them (default 4,000)")
+    fit.add_argument("--text-field", default="text", metavar="NAME", help="field or column of the text (default text)")
+    fit.add_argument("--cluster-field", metavar="NAME", help="field or column that texts about one thing share")
+    fit.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default 0)")
 
 
 def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

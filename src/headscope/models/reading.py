@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from headscope.errors import HeadscopeError, brief
-from headscope.models.forward import collate, forward, pad_token, start_token
+from headscope.models.forward import Ids, collate, forward, pad_token, start_token
 from headscope.tap import LayerHeads, tap
 from headscope.windows import Window, WindowBatch, batch_windows
 
@@ -35,7 +35,9 @@ class Reader:
     encoder 11 (1, 12, 6, 32)
     """
 
-    def __init__(self, model: Model, *, layers: Collection[int] | None = None) -> None:
+    def __init__(
+        self, model: Model, *, layers: Collection[int] | None = None, weights: bool = True, values: bool = True
+    ) -> None:
         self.model = model
         self._listener: Listener = _no_listener
         self._failure: BaseException | None = None  # what the listener itself raised
@@ -44,8 +46,8 @@ class Reader:
         self._tap = tap(
             model.network,
             self._hand_over,
-            weights=True,
-            values=True,
+            weights=weights,
+            values=values,
             route=model.report.route,
             causal=model.stack().causal,
             layers=layers,
@@ -64,15 +66,20 @@ class Reader:
 
     def read(self, batch: WindowBatch, listener: Listener) -> None:
         """Run a batch once; `listener` is called with every layer as soon as it has run."""
-        windows, network = batch.windows, self.model.network
+        windows = batch.windows
         types = [each.types for each in windows] if any(len(each.texts) > 1 for each in windows) else None
+        self.read_ids([each.ids for each in windows], listener, types)
+
+    def read_ids(self, rows: Sequence[Ids], listener: Listener, types: Sequence[Ids] | None = None) -> None:
+        """The same for token ids alone, special ones included."""
+        network = self.model.network
         self._listener, self._failure = listener, None
         try:
-            forward(network, collate([each.ids for each in windows], self._pad, network.device, types))
+            forward(network, collate(rows, self._pad, network.device, types))
         except Exception as error:
             if isinstance(error, HeadscopeError) or (error is self._failure and not _lacks_memory(error)):
                 raise
-            raise self._failed(windows, error) from error
+            raise self._failed([len(row) for row in rows], error) from error
         finally:
             self._listener = _no_listener
 
@@ -85,10 +92,10 @@ class Reader:
             self._failure = error
             raise
 
-    def _failed(self, windows: Sequence[Window], error: Exception) -> HeadscopeError:
+    def _failed(self, lengths: Sequence[int], error: Exception) -> HeadscopeError:
         """Running out of memory is an error of its own, apart from whatever else a model may raise."""
-        longest = max(len(each) for each in windows)
-        what = f"a window of {longest} tokens" if len(windows) == 1 else f"{len(windows)} windows of {longest} tokens"
+        longest = max(lengths)
+        what = f"a window of {longest} tokens" if len(lengths) == 1 else f"{len(lengths)} windows of {longest} tokens"
         problem = f"{self.model.name!r} failed on {what}: {type(error).__name__}: {brief(error)}"
         if _lacks_memory(error):
             return OutOfMemory(problem, "take a shorter window, a smaller batch or a device with more memory")

@@ -17,6 +17,7 @@ from headscope.figures.colours import STATE_INKS, VERDICT_INKS
 from headscope.files import make_folder_for, write_whole
 from headscope.findings import showing
 from headscope.report.examples import one_head, roles, tells_heads_apart
+from headscope.report.page import filled
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
@@ -62,8 +63,6 @@ def write_report(
     `controls` are control runs of the same model; `findings`, where they are given, were made with them. `model` is
     needed for one figure only, that of a single head and text, and must be the one that was analysed.
     """
-    import jinja2
-
     target = make_folder_for(out)
     findings = findings or result.findings(controls=controls)
     drawn = (
@@ -71,14 +70,8 @@ def write_report(
         if figures is not None
         else draw_all(result, findings=findings, controls=controls, model=model, tau=findings.tau, tell=tell)
     )
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("headscope.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template(TEMPLATE).render(
+    page = filled(
+        TEMPLATE,
         result=result,
         model=in_a_line(result.model["name"]),
         findings=findings,
@@ -152,7 +145,7 @@ def _try(entry: Entry, make: Callable[[], Picture], tell: Callable[[str], None] 
 
 def checked(model: Model | None, result: Result) -> Model:
     """The model, if it is the one that was analysed."""
-    from headscope.runs.fingerprint import model_fingerprint
+    from headscope.models.fingerprint import model_fingerprint
 
     if model is None:
         raise HeadscopeError("one head and one text are drawn from the model itself", "name it with --model")

@@ -21,6 +21,7 @@ from headscope.errors import HeadscopeError
 from headscope.files import sha256_of
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import MATRIX, Shape, Sums, variable
+from headscope.models.fingerprint import model_fingerprint, versions
 from headscope.models.reading import OutOfMemory
 from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
@@ -29,7 +30,6 @@ from headscope.result.shards import pack
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, threads_for
 from headscope.runs.clusters import ClusterCount
 from headscope.runs.deal import Shard, deal, peek, take_first
-from headscope.runs.fingerprint import model_fingerprint, versions
 from headscope.runs.folder import RESUME_REMEDY, FolderShards, RunFolder, reserve
 from headscope.runs.paths import choose_path
 from headscope.runs.plan import Plan, default_batch, default_shard_size

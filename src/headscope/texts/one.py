@@ -40,12 +40,12 @@ def example_passage() -> dict[str, str]:
     return next(passage for passage in passages() if passage["id"] == EXAMPLE)
 
 
-def read_text(file: str | Path) -> str:
-    """The text of a UTF-8 file."""
+def read_text(file: str | Path, largest: int | None = LARGEST_FILE) -> str:
+    """The text of a UTF-8 file of at most so many bytes; of any size with None."""
     file = Path(file)
     try:
         with file.open("rb") as opened:
-            return decode(opened, str(file))
+            return decode(opened, str(file), largest)
     except FileNotFoundError as error:
         raise HeadscopeError(f"there is no file {str(file)!r}", "check the path") from error
     except IsADirectoryError as error:
@@ -54,12 +54,12 @@ def read_text(file: str | Path) -> str:
         raise HeadscopeError(f"{str(file)!r} cannot be read: {error.strerror}", "check its permissions") from error
 
 
-def decode(stream: BinaryIO, name: str) -> str:
+def decode(stream: BinaryIO, name: str, largest: int | None = LARGEST_FILE) -> str:
     """The text of a stream of UTF-8 bytes; no more of it is read than a text may be long."""
-    data = stream.read(LARGEST_FILE + 1)
-    if len(data) > LARGEST_FILE:
+    data = stream.read(-1 if largest is None else largest + 1)
+    if largest is not None and len(data) > largest:
         raise HeadscopeError(
-            f"{name!r} is larger than {LARGEST_FILE // 1_000:,} kB; one window shows some hundred tokens of a text",
+            f"{name!r} is larger than {largest // 1_000:,} kB; one window shows some hundred tokens of a text",
             "cut out the passage you mean, for example: head -c 20000 FILE | headscope inspect",
         )
     try:

@@ -23,6 +23,7 @@ from headscope.inspection.sums import has_sums
 from headscope.models.model import Model
 from headscope.version import __version__
 from headscope.view import arrays
+from headscope.view.boundaries import Boundaries
 from headscope.view.run_data import TAU, RunData
 from headscope.windows.text import in_a_line
 
@@ -77,6 +78,7 @@ class Desk:
         self._model: Model | None = None
         self._first: dict[str, str] | None = None  # the text that a page begins with
         self._texts: OrderedDict[str, Seen] = OrderedDict()
+        self._boundaries = Boundaries()
         self._loading, self._running, self._keeping = Lock(), Lock(), Lock()
 
     # ------------------------------------------------------------------ texts
@@ -181,6 +183,12 @@ class Desk:
         with seen.lock:
             return arrays.pairs(seen.inspection)
 
+    def of_boundaries(self, name: str) -> dict[str, Any]:
+        """How strong boundaries are between the sentences of a text: the model reads each of them, in its turn."""
+        seen = self._seen(name)
+        with self._running:
+            return {"boundaries": self._boundaries.of(seen.inspection, self._model)}
+
     def of_head(self, name: str, reading: str, layer: int, head: int) -> bytes:
         """A head of a text in a reading."""
         seen = self._seen(name)
@@ -237,7 +245,7 @@ class Desk:
         yield "about"
         for name, seen in self._texts.items():
             text = f"texts/{name}"
-            yield from (text, f"{text}/pairs")
+            yield from (text, f"{text}/pairs", f"{text}/boundaries")
             for layer in seen.inspection.captured.layers:
                 heads = [f"heads/{layer}/{head}" for head in range(seen.inspection.captured.heads)]
                 yield from (f"{text}/{head}/attention" for head in heads)
@@ -278,6 +286,7 @@ _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
     ("about", Desk.about),
     (_TEXT, Desk.text),
     (f"{_TEXT}/pairs", Desk.of_pairs),
+    (f"{_TEXT}/boundaries", Desk.of_boundaries),
     (f"{_READ}/layers/{_NUMBER}", Desk.of_layer),
     (f"{_READ}/heads/{_NUMBER}/{_NUMBER}", Desk.of_head),
     (f"{_TEXT}/heads/{_NUMBER}/{_NUMBER}/attention", Desk.of_attention),

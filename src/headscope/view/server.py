@@ -154,6 +154,11 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def pairs(name: TextId) -> Response:
         return await answer(f"texts/{name}/pairs")
 
+    @app.get("/api/texts/{name}/boundaries")
+    async def boundaries(name: TextId) -> Response:
+        # The model reads the sentences one by one, so it waits with those who run it.
+        return await answer(f"texts/{name}/boundaries", running)
+
     @app.get("/api/texts/{name}/{reading}/layers/{layer}", response_class=Numbers)
     async def layer_of_text(name: TextId, reading: Reading, layer: Number) -> Response:
         # Where maps are not kept this may run the model.

@@ -105,7 +105,8 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
       legend.draw(head, state, theme());
     }
     matrix.mark(token, other >= 0 ? other : token);
-    refill(readout, ...readoutLines(head, text, token, other, state.tau));
+    const boundary = other >= 0 && other !== token ? "" : tokens.boundaryAfter(token);
+    refill(readout, ...readoutLines(head, text, token, other, state.tau), boundary && ` · ${boundary}`);
   }
 
   /**
@@ -169,6 +170,15 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
     redraw();
   }
 
+  /** Fetch how strong boundaries are between sentences: after everything else, for the model reads each sentence. */
+  async function needBoundaries() {
+    if (!now) return;
+    const { text, tokens } = now;
+    const answer = await source.get(`texts/${text.id}/boundaries`);
+    tokens.mark(answer.boundaries);
+    rehover();
+  }
+
   const measure = new ResizeObserver(() => {
     now?.tokens.moved();
     const wide = Math.floor(right.clientWidth);
@@ -183,6 +193,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
     show,
     redraw,
     needMap,
+    needBoundaries,
     matrix,
     scores: numbers.scores,
     /** @param {Hover} next */

@@ -157,7 +157,9 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       );
       await panel.show(next, layer, head, reading);
       await atlas.fill(next, reading, wanted);
-      if (wanted()) [root.dataset.ready, root.dataset.reading] = [next.id, reading];
+      if (!wanted()) return;
+      [root.dataset.ready, root.dataset.reading] = [next.id, reading];
+      panel.needBoundaries().catch(fail);
     });
 
   /** The same text in another reading: its panel, then its atlas. */
@@ -211,6 +213,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       if (store.get().pin !== pin) return;
       pinnedScores = (now) => scoreList(next, tensors, head, now);
       showScores();
+      pinned.needBoundaries().catch(fail);
     } catch (error) {
       fail(error);
       store.set({ pin: null });

@@ -7,6 +7,10 @@ import { strongestOf } from "./shades.js";
 /** @typedef {import("./head.js").Head} Head */
 /** @typedef {import("./head.js").Text} Text */
 /** @typedef {import("./state.js").State} State */
+/**
+ * A boundary between two sentences: the token before it, how strong it is, and the heads that say so with their shares.
+ * @typedef {{token: number, sentence: number, strength: number, chosen: boolean, heads: number[][]}} Boundary
+ */
 
 const ARCS = 24; // pairs drawn at once
 const LONGEST_WORD = 8; // pieces that are kept in one line
@@ -164,6 +168,32 @@ export function tokensView(text, events) {
     tokens[k].setAttribute("aria-selected", String(marks.includes("kept")));
   }
 
+  /** What is known of the boundary after a token, in words. @type {Map<number, string>} */
+  const known = new Map();
+
+  /**
+   * Mark boundaries, once: a bar between two sentences, as high as the boundary is strong. It takes no room of its own.
+   * @param {Boundary[]} boundaries
+   */
+  function mark(boundaries) {
+    if (known.size || !boundaries.length) return;
+    for (const each of boundaries) {
+      const told = boundaryWords(each);
+      const bar = html("span", {});
+      bar.style.height = `${Math.max(4, 100 * each.strength)}%`;
+      // Of those who listen, the token says it: a list of tokens may hold nothing else.
+      const name = each.chosen ? "boundary chosen" : "boundary";
+      const tick = html("span", { class: name, title: told, "aria-hidden": "true", "data-after": each.sentence }, bar);
+      const token = tokens[each.token];
+      token.closest(".sentence")?.after(tick);
+      token.setAttribute("aria-label", `${token.getAttribute("aria-label")}; ${told}`);
+      known.set(each.token, told);
+    }
+    const sign = html("span", { class: "sign", "aria-hidden": "true" }, html("span", {}), html("span", {}));
+    const meaning = " between sentences: how strong a boundary is there; in colour where the text would be cut";
+    frame.append(html("p", { class: "note boundaries" }, sign, meaning));
+  }
+
   /** @type {Map<number, DOMRect> | null} */
   let boxes = null;
   let moved = true;
@@ -213,6 +243,9 @@ export function tokensView(text, events) {
     frame,
     tokens,
     draw,
+    mark,
+    /** @param {number} token */
+    boundaryAfter: (token) => known.get(token) ?? "",
     /** Places of tokens must be measured again. */
     moved: () => {
       boxes = null;
@@ -220,6 +253,13 @@ export function tokensView(text, events) {
     },
     box,
   };
+}
+
+/** @param {Boundary} boundary */
+function boundaryWords({ sentence, strength, heads }) {
+  const named = heads.map(([layer, head, share]) => `${layer}.${head} ${Math.round(100 * share)} %`);
+  const by = named.length ? `, by head${named.length > 1 ? "s" : ""} ${named.join(", ")}` : "";
+  return `boundary after sentence ${sentence}: ${strength.toFixed(2)}${by}`;
 }
 
 /**
