@@ -27,7 +27,7 @@ from headscope.inspection import FocalToken, Inspection
 from headscope.measures.quantities import QUANTITIES
 from headscope.measures.variables import VARIABLES
 from headscope.report import write_report
-from headscope.segmentation import fit
+from headscope.segmentation import HeadWeights, fit
 from headscope.tap import LayerHeads, tap
 from headscope.texts import example_passage, open_texts
 
@@ -62,6 +62,7 @@ SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
             ("headscope.Segment", headscope.Segment),
             ("headscope.Splitter", headscope.Splitter),
             ("headscope.segmentation.fit", fit),
+            ("headscope.segmentation.HeadWeights", HeadWeights),
         ],
     ),
     ("The tap", [("headscope.tap.tap", tap), ("headscope.tap.LayerHeads", LayerHeads)]),

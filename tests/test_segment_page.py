@@ -40,7 +40,7 @@ def made_up(grain: str = "topics", sentences: list[str] = SENTENCES, **other: An
         text += sentence + " "
     number = len(sentences)
     topics = SimpleNamespace(heads=HEADS, weights=np.array([3.0, 1.0, 0.0]))
-    of_words = SimpleNamespace(heads=HEADS, weights=np.array([[0.5, -0.5], [-2.0, 1.0], [0.0, 0.0]]))
+    of_words = SimpleNamespace(heads=HEADS, moves=np.array([1.0, 3.0, 0.0]))
     model = {"name": 'a/<i>model</i>"\u202e', "stacks": {"encoder": {"layers": 12, "heads": 12}}}
     weights = HeadWeights(model, "encoder", topics, of_words, {})  # type: ignore[arg-type]
     speaking = np.tile([6.0, 3.0, 1.0], (number, 1))

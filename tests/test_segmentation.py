@@ -366,3 +366,12 @@ def test_ten_thousand_identical_sentences_and_a_line_of_five_megabytes(cutter: S
     line = "x" * 5_000_000
     pieces = cutter.split(line)
     assert "".join(piece.text for piece in pieces) == line
+
+
+def test_the_atlas_of_weights(tmp_path: Path) -> None:
+    figure = read_head_weights(SHIPPED).plot()
+    figure.save(tmp_path / "heads.svg")
+    drawn = [axes.images[0].get_array() for axes in figure.axes if axes.images]
+    assert [table.shape for table in drawn[:2]] == [(12, 12), (12, 12)]
+    assert drawn[0].sum() == pytest.approx(100)
+    assert drawn[0].argmax() == 8 * 12 + 8

@@ -61,6 +61,16 @@ class ModelShortcuts:
         return inspect(self, text, pair, made, stack=stack, start=start, layers=layers, maps=maps)
 
 
+class HeadWeightsShortcuts:
+    """How the weights of heads are looked at."""
+
+    def plot(self: Any) -> Picture:
+        """Every head of the model as a square, the darker the more it counts where texts are cut."""
+        from headscope.figures.segment_heads import segment_heads_figure
+
+        return segment_heads_figure(self)
+
+
 class InspectionShortcuts:
     """How an inspection is looked at."""
 

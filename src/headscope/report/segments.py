@@ -154,7 +154,7 @@ def grid_of(cut: Cut) -> Grid:
     if cut.grain == "topics":
         heads, own = weights.topics.heads, weights.topics.weights  # (H,)
     else:
-        heads, own = weights.sentences.heads, np.abs(weights.sentences.weights).sum(1)  # (H, signals) to (H,)
+        heads, own = weights.sentences.heads, weights.sentences.moves  # (H,)
     total, largest = max(float(own.sum()), 1e-300), max(float(own.max()), 1e-300)
     cells = [
         Cell(layer, head, float(value) / total, float(value) / largest)

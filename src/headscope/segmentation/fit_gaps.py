@@ -24,6 +24,7 @@ TEXTS = 3_000
 TOGETHER = 64  # texts that are read before it is told how far it is
 FEWEST = 100  # sentence ends from which anything can be learned
 STEPS, BATCH = 1500, 1024
+SAMPLE = 10_000  # gaps that tell how much a head moves the odds
 PULL = 3e-4  # towards no weight at all
 
 
@@ -106,4 +107,8 @@ def _learned(
             tell("weighing gaps", step + 1, STEPS)
     table = (weights.detach().double() / spread).reshape(len(heads), -1)  # (H, signals)
     offsets = -(table * mean.reshape(table.shape)).sum(1)
-    return SentenceWeights(tuple(heads), table.numpy(), offsets.numpy(), SIGNALS, float(bias.detach()), rate)
+    some = signals[torch.randint(len(signals), (SAMPLE,), generator=drawn)].reshape(SAMPLE, *table.shape)
+    moves = torch.stack([(some[:, head].double() * table[head]).sum(1).std() for head in range(len(table))])
+    return SentenceWeights(
+        tuple(heads), table.numpy(), offsets.numpy(), moves.numpy(), SIGNALS, float(bias.detach()), rate
+    )

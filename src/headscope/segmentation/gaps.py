@@ -194,7 +194,7 @@ def end_probabilities(said: Floats, learned: SentenceWeights, words_each: float)
 
     What it was learned from had longer or shorter sentences; the odds are moved by as much.
 
-    >>> learned = SentenceWeights(((0, 0),), np.ones((1, 1)), np.zeros(1), ("a",), bias=-3.0, rate=0.05)
+    >>> learned = SentenceWeights(((0, 0),), np.ones((1, 1)), np.zeros(1), np.ones(1), ("a",), bias=-3.0, rate=0.05)
     >>> end_probabilities(np.array([[0.0], [3.0]]), learned, words_each=20).round(2).tolist()
     [0.05, 0.5]
     """

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headscope.errors import HeadscopeError
 from headscope.files import write_whole
 from headscope.models.fingerprint import model_fingerprint
+from headscope.shortcuts import HeadWeightsShortcuts
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -60,14 +61,15 @@ class SentenceWeights:
     heads: tuple[tuple[int, int], ...]  # (layer, head), H of them
     weights: Floats  # (H, signals)
     offsets: Floats  # (H,), so that each head says 0 on average
+    moves: Floats  # (H,), by how much what a head says varies from gap to gap: its part in deciding
     signals: tuple[str, ...]
     bias: float
     rate: float  # of sentence ends among the gaps it was learned from
 
 
 @dataclass(frozen=True, slots=True)
-class HeadWeights:
-    """All that cutting texts with one model needs. `recipe` tells how it was learned."""
+class HeadWeights(HeadWeightsShortcuts):
+    """All that cutting texts with one model needs. `recipe` tells how it was learned; `plot()` draws it."""
 
     model: dict[str, Any]  # its fingerprint
     stack: str
@@ -152,8 +154,10 @@ def _sentences(content: Any) -> SentenceWeights:
     if not 0 < rate < 1:
         raise ValueError("a rate lies between 0 and 1")
     weights = _numbers(content["weights"], (len(heads), len(signals)))
-    offsets = _numbers(content["offsets"], (len(heads),))
-    return SentenceWeights(heads, weights, offsets, signals, _number(content["bias"]), rate)
+    offsets, moves = (_numbers(content[name], (len(heads),)) for name in ("offsets", "moves"))
+    if (moves < 0).any() or not moves.any():
+        raise ValueError("moves are at least 0, and one of them more")
+    return SentenceWeights(heads, weights, offsets, moves, signals, _number(content["bias"]), rate)
 
 
 def _heads(content: Any) -> tuple[tuple[int, int], ...]:
