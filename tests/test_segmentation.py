@@ -299,7 +299,11 @@ def test_another_model_is_refused(tiny: Callable[[str], headscope.Model]) -> Non
         Segmenter(headscope.load(control="permuted:0"), SHIPPED)
 
 
-def test_weights_are_learned_from_texts(embedded: headscope.Model, tmp_path: Path) -> None:
+def test_weights_are_learned_from_texts(
+    embedded: headscope.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headscope.segmentation.fit_numbers.DOCUMENTS", 60)
+    monkeypatch.setattr("headscope.segmentation.fit_gaps.STEPS", 200)
     said: list[str] = []
     made = fit(embedded, "passages:", tell=lambda what, *_: said.append(what))
     made.save(tmp_path / "0.json")
