@@ -26,7 +26,7 @@ def test_a_text_is_printed_with_rules(file: str, capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     rules = [line for line in out.splitlines() if line.startswith("────")]
     assert len(rules) == 1
-    assert " · heads " in rules[0]
+    assert " · layer.head " in rules[0]
     assert "".join(line for line in out.splitlines() if not line.startswith("────")).split() != []
     assert main(["segment", file, "--segments", "1"]) == 0
     assert capsys.readouterr().out.split() == TEXT.split()
@@ -71,7 +71,8 @@ def test_terminal_codes_in_a_text_are_not_printed(tmp_path: Path, capsys: pytest
 def test_an_empty_file_gives_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("")
     assert main(["segment", str(tmp_path / "a.txt")]) == 0
-    assert capsys.readouterr().out == ""
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "headscope: there is no text to cut\n")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,7 @@ def test_an_empty_file_gives_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--segments", "2", "--max-tokens", "50"], "both given"),
         (["--format", "html"], "a page is written to a file"),
         (["--format", "html", "--out", "a.txt"], "not named like a web page"),
+        (["--out", "a.pdf"], "does not tell what to write"),
         (["--heads", "missing.json"], "there is no file 'missing.json'"),
         (["--fit", "passages:"], "--fit needs a file"),
         (["--fit", "passages:", "--heads", "a.json"], "--fit learns, it cuts no text"),

@@ -213,6 +213,14 @@ def test_no_segment_has_more_tokens_than_it_may(embedded: headscope.Model, grain
     assert "".join("".join(piece.text.split()) for piece in pieces) == "".join(text.split())
 
 
+def test_chunks_keep_the_boundaries_of_topics(embedded: headscope.Model) -> None:
+    text = topics_text("law-1", "news-2", "news-4")
+    topics = {piece.span[1] for piece in segment(text, model=embedded)}
+    assert len(topics) > 1
+    for most in (20, 64, 100, 200):
+        assert topics <= {piece.span[1] for piece in segment(text, model=embedded, max_tokens=most)}
+
+
 def test_weak_boundaries_of_the_likeliest_cut_are_left_out() -> None:
     scores = np.zeros((6, 6))
     strength, ends = chosen_ends(scores)
@@ -345,6 +353,8 @@ def test_documents_are_split_into_documents_of_their_kind(embedded: headscope.Mo
     assert all(text[chunk.metadata["start_index"] :].startswith(chunk.page_content) for chunk in chunks)
     with pytest.raises(HeadscopeError, match="neither page_content nor text"):
         splitter.split_documents([3])
+    with pytest.raises(HeadscopeError, match="Document is not a list"):
+        splitter.split_documents(Document(text, {}))  # type: ignore[arg-type]
 
 
 @pytest.mark.long

@@ -34,6 +34,8 @@ def run_segment(args: Namespace) -> None:
         if (value := getattr(args, name)) is not None
     }
     text = _text(args)
+    if not text.strip():
+        print("headscope: there is no text to cut", file=sys.stderr)
     from headscope.segmentation.segmenter import LONGEST, WORDS, check_options
 
     check_options(
@@ -67,7 +69,12 @@ def _format(args: Namespace) -> str:
     if args.format is not None or args.out is None:
         form = str(args.format or "text")
     else:
-        form = FORMATS.get(Path(args.out).suffix.lower(), "text")
+        suffix = Path(args.out).suffix.lower()
+        if suffix not in FORMATS:
+            raise HeadscopeError(
+                f"the name {args.out!r} does not tell what to write", "end it in .txt, .jsonl or .html, or say --format"
+            )
+        form = FORMATS[suffix]
     if form == "html":
         if args.out is None:
             raise HeadscopeError("a page is written to a file", "name it: --out FILE.html")
@@ -103,7 +110,7 @@ def in_text(segments: list[Segment]) -> str:
         lines.append("\n".join(in_a_line(line) for line in segment.text.splitlines()))
         if number < len(segments) - 1:
             heads = ", ".join(str(each) for each in segment.why)
-            lines.append(f"\n{RULE} {segment.strength:.2f}{f' · heads {heads}' * bool(heads)} {RULE}\n")
+            lines.append(f"\n{RULE} {segment.strength:.2f}{f' · layer.head {heads}' * bool(heads)} {RULE}\n")
     return "\n".join(lines) + "\n" * bool(lines)
 
 

@@ -113,7 +113,7 @@ def read_head_weights(file: str | Path) -> HeadWeights:
             raise ValueError("it is far too large")
         content = json.loads(data)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ValueError("it is none, or of another version")
+            raise ValueError(f"its format is not {FORMAT}")
         topics, sentences = _topics(content["topics"]), _sentences(content["sentences"])
         model, recipe = dict(content["model"]), dict(content["recipe"])
         return HeadWeights(model, str(content["stack"]), topics, sentences, recipe)

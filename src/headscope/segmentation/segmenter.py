@@ -184,24 +184,35 @@ def chosen_ends(
     """How strong each boundary is, and which are chosen: so many, or those of the likeliest cut that are likely.
 
     Where two neighbouring gaps share a boundary's probability, the likeliest cut has one of them; it stays if a
-    boundary at or beside it is likelier than none. `fits` tells which segments are short enough.
+    boundary at or beside it is likelier than none. Where `fits` tells which segments are short enough, those that are
+    not are cut further, and the boundaries of topics stay.
     """
     strength, rate = boundary_probabilities(scores)
-    allowed = scores if fits is None else np.where(fits, scores, -np.inf)
     if number is not None:
-        return strength, best_cut_into(allowed, number, strength)
-    ends = best_cut(allowed, rate)
-    around = np.convolve(strength[:-1], np.ones(3), "same") if len(strength) > 1 else strength[:-1]
+        return strength, best_cut_into(scores, number, strength)
+    ends = likely_ends(scores, strength, rate)
+    if fits is None:
+        return strength, ends
+    topic = np.searchsorted(ends, np.arange(len(scores)))  # which one each sentence is of
+    first = np.maximum(np.arange(len(scores))[:, None] - np.arange(scores.shape[1]), 0)
+    within = topic[first] == topic[:, None]
+    return strength, best_cut(np.where(fits & within, scores, -np.inf), rate)
+
+
+def likely_ends(scores: Floats, strength: Floats, rate: float) -> tuple[int, ...]:
+    """The boundaries of the likeliest cut without those that are weak, as long as no segment grows too long."""
+    ends = best_cut(scores, rate)
+    around = np.convolve(strength[:-1], np.ones(3))[1:-1] if len(strength) > 1 else strength[:-1]
     kept: list[int] = []
     start = 0
     for end, following in zip(ends, [*ends[1:], None], strict=True):
         weak = following is not None and around[end] < LIKELY
         joined = 0 if following is None else following - start  # the length of both together, less one
-        if weak and joined < scores.shape[1] and (fits is None or fits[following, joined]):
+        if weak and joined < scores.shape[1]:
             continue
         kept.append(end)
         start = end + 1
-    return strength, tuple(kept)
+    return tuple(kept)
 
 
 def fitting(parts: list[Part], longest: int, most: int | None) -> NDArray[np.bool_] | None:
@@ -241,7 +252,7 @@ def check_options(
     if grain not in GRAINS:
         raise HeadscopeError(f"grain={grain!r}", f"use one of {', '.join(GRAINS)}")
     if segments is not None and segments < 1:
-        raise HeadscopeError(f"segments={segments}", "ask for at least one, or for none to have their number found")
+        raise HeadscopeError(f"segments={segments}", "ask for at least one, or leave it out to have their number found")
     if max_tokens is not None and max_tokens < 8:
         raise HeadscopeError(f"max_tokens={max_tokens}", "allow at least 8")
     if segments is not None and max_tokens is not None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Splitter:
     """Cuts texts and documents into chunks for retrieval; the options are those of `Segmenter`.
 
+    `model` may also be what `load` takes. A document without any text has no chunk.
+
     >>> splitter = Splitter(max_tokens=16)
     >>> splitter.split_text("It rained all night. The streets were wet. Nobody went out before noon that day.")
     ['It rained all night. The streets were wet.', 'Nobody went out before noon that day.']
@@ -27,7 +29,7 @@ class Splitter:
 
     def __init__(
         self,
-        model: Model | None = None,
+        model: Model | str | Path | None = None,
         weights: HeadWeights | str | Path | None = None,
         *,
         grain: str = "topics",
@@ -37,10 +39,10 @@ class Splitter:
         words: float = WORDS,
         language: str = "en",
     ) -> None:
-        if model is None:
+        if model is None or isinstance(model, (str, Path)):
             from headscope.models.load import load
 
-            model = load()
+            model = load(model)
         self.segmenter = Segmenter(
             model, weights, grain=grain, segments=segments, max_tokens=max_tokens, longest=longest, words=words,
             language=language,
@@ -55,6 +57,8 @@ class Splitter:
 
         Each has its document's metadata, and with them where the chunk stands in it: `start_index`, in characters.
         """
+        if not isinstance(documents, Iterable) or isinstance(documents, str):
+            raise HeadscopeError(f"{type(documents).__name__} is not a list of documents", "give a list")
         return [chunk for document in documents for chunk in self._chunks(document)]
 
     def _chunks(self, document: Any) -> list[Any]:
