@@ -36,11 +36,9 @@ def run_segment(args: Namespace) -> None:
     text = _text(args)
     if not text.strip():
         print("headscope: there is no text to cut", file=sys.stderr)
-    from headscope.segmentation.segmenter import LONGEST, WORDS, check_options
+    from headscope.segmentation.segmenter import check_options
 
-    check_options(
-        **{"segments": None, "max_tokens": None, "longest": LONGEST, "words": WORDS, "language": "en"} | options
-    )
+    check_options(**options)
     import headscope
     from headscope.segmentation import Segmenter
 

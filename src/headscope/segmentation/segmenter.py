@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from headscope.segmentation.head_weights import Floats, HeadWeights, read_head_w
 from headscope.segmentation.parts import Part, parts_of
 from headscope.segmentation.search import best_cut, best_cut_into, boundary_probabilities
 from headscope.segmentation.topics import segment_scores, segment_sums, similarities
-from headscope.texts.one import NOT_TEXT
+from headscope.texts.one import check_characters
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -28,6 +28,17 @@ WORDS = 15.0  # of a sentence as people speak
 MOST_CELLS = 100_000_000  # sentences × longest segment: 1.2 GB of sums
 LIKELY = 0.5  # a boundary there or one sentence away is likelier than none
 Tell = Callable[[int, int], None]  # how many sentences are read, of how many
+
+
+class CutOptions(TypedDict, total=False):
+    """The options of `Segmenter` as keyword arguments."""
+
+    grain: str
+    segments: int | None
+    max_tokens: int | None
+    longest: int
+    words: float
+    language: str
 
 
 class Segmenter:
@@ -77,6 +88,8 @@ class Segmenter:
 
     def cut(self, text: str, tell: Tell | None = None) -> Cut:
         """A text with its boundaries and the strength of every possible one; `tell` hears how far it has come."""
+        if not isinstance(text, str):
+            raise HeadscopeError(f"{type(text).__name__} is not a text", "give a str")
         check_characters(text)
         return self._topics(text, tell) if self.grain == "topics" else self._sentences(text)
 
@@ -151,12 +164,7 @@ def segment(
     *,
     model: Model | None = None,
     weights: HeadWeights | str | Path | None = None,
-    grain: str = "topics",
-    segments: int | None = None,
-    max_tokens: int | None = None,
-    longest: int = LONGEST,
-    words: float = WORDS,
-    language: str = "en",
+    **options: Unpack[CutOptions],
 ) -> list[Segment]:
     """Cut a text where the heads of a model cut it; `Segmenter` tells what the options mean.
 
@@ -166,16 +174,12 @@ def segment(
     >>> "".join(piece.text for piece in pieces).replace(" ", "")
     'wellisawthedoctortodayshesaiditwasnothingtheniwenthome'
     """
-    check_options(grain, segments, max_tokens, longest, words, language)
+    check_options(**options)
     if model is None:
         from headscope.models.load import load
 
         model = load()
-    cutter = Segmenter(
-        model, weights, grain=grain, segments=segments, max_tokens=max_tokens, longest=longest, words=words,
-        language=language,
-    )  # fmt: skip
-    return cutter.split(text)
+    return Segmenter(model, weights, **options).split(text)
 
 
 def chosen_ends(
@@ -246,7 +250,12 @@ def shortened(ends: tuple[int, ...], strength: Floats, sizes: NDArray[np.int64],
 
 
 def check_options(
-    grain: str, segments: int | None, max_tokens: int | None, longest: int, words: float, language: str
+    grain: str = "topics",
+    segments: int | None = None,
+    max_tokens: int | None = None,
+    longest: int = LONGEST,
+    words: float = WORDS,
+    language: str = "en",
 ) -> None:
     """Refuse what makes no sense, before a model is loaded."""
     if grain not in GRAINS:
@@ -263,15 +272,3 @@ def check_options(
         raise HeadscopeError(f"words={words}", "sentences have two words or more on average")
     if not re.fullmatch(r"[a-z]{2,3}", language):
         raise HeadscopeError(f"language={language!r} is not a language code", "use ISO 639: en, de, zh, …")
-
-
-def check_characters(text: str) -> None:
-    """Refuse what is not a text. Unlike for inspection, it may be empty and as long as it likes."""
-    if not isinstance(text, str):
-        raise HeadscopeError(f"{type(text).__name__} is not a text", "give a str")
-    match = NOT_TEXT.search(text)
-    if match:
-        raise HeadscopeError(
-            f"the text holds the character U+{ord(match.group()):04X} at position {match.start()}",
-            "it may be a binary file or wrongly decoded; remove the character if it is neither",
-        )

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from headscope.errors import HeadscopeError
-from headscope.segmentation.segmenter import LONGEST, WORDS, Segmenter
+from headscope.segmentation.segmenter import CutOptions, Segmenter
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
     from headscope.segmentation.head_weights import HeadWeights
 
+USUAL_TOKENS = 256  # of a chunk, at most
+
 
 class Splitter:
     """Cuts texts and documents into chunks for retrieval; the options are those of `Segmenter`.
 
-    `model` may also be what `load` takes. A document without any text has no chunk.
+    A chunk has 256 tokens at most, unless `max_tokens` is given. `model` may also be what `load` takes. A document
+    without any text has no chunk.
 
     >>> splitter = Splitter(max_tokens=16)
     >>> splitter.split_text("It rained all night. The streets were wet. Nobody went out before noon that day.")
@@ -31,22 +34,14 @@ class Splitter:
         self,
         model: Model | str | Path | None = None,
         weights: HeadWeights | str | Path | None = None,
-        *,
-        grain: str = "topics",
-        segments: int | None = None,
-        max_tokens: int | None = 256,
-        longest: int = LONGEST,
-        words: float = WORDS,
-        language: str = "en",
+        **options: Unpack[CutOptions],
     ) -> None:
         if model is None or isinstance(model, (str, Path)):
             from headscope.models.load import load
 
             model = load(model)
-        self.segmenter = Segmenter(
-            model, weights, grain=grain, segments=segments, max_tokens=max_tokens, longest=longest, words=words,
-            language=language,
-        )  # fmt: skip
+        options.setdefault("max_tokens", USUAL_TOKENS)
+        self.segmenter = Segmenter(model, weights, **options)
 
     def split_text(self, text: str) -> list[str]:
         """The chunks of a text."""

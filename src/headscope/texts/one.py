@@ -87,6 +87,11 @@ def check_text(text: str) -> None:
             f"the text has {len(text):,} characters; one window shows some hundreds of them",
             f"give the passage you mean, {LONGEST_TEXT:,} characters at most",
         )
+    check_characters(text)
+
+
+def check_characters(text: str) -> None:
+    """Refuse control characters and broken Unicode; a text may be empty, and as long as it likes."""
     match = NOT_TEXT.search(text)
     if match:
         character = match.group()
