@@ -45,6 +45,7 @@ import headscope
 from headscope.measures.batch_index import BatchIndex, index_batch
 from headscope.measures.relations import RELATIONS
 from headscope.models.forward import Batch, collate, forward, pad_token
+from headscope.models.spec import facts_of
 from headscope.result.shards import pack
 from headscope.runs.capacity import peak_memory
 from headscope.runs.settings import make_settings
@@ -79,9 +80,10 @@ class Bench:
         passages = [p["text"] for p in headscope.passages()]
         whole = [f"{passages[k % 64]} {passages[(7 * k + 1) % 64]}" for k in range(texts)]  # all fill the window
         self.records = [Record(str(k), text) for k, text in enumerate(whole)]
+        facts = facts_of(self.model)
         self.worker, self.one = (
             Worker(
-                self.model, make_settings(self.model, {"window": LENGTH, "readings": readings}, relations={}), {},
+                self.model, make_settings(facts, {"window": LENGTH, "readings": readings}, relations={}), {},
                 threads=Threads(reading=self.threads),
             )
             for readings in (("dot", "cosine"), ("dot",))

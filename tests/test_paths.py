@@ -82,7 +82,7 @@ def test_what_the_card_does_not_count_is_counted_elsewhere(monkeypatch: pytest.M
 
 
 def test_why_another_path_is_taken_is_said_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headscope.runs.run.choose_path", lambda *args: ("compiled", "the card is on fire"))
+    monkeypatch.setattr("headscope.runs.local_engine.choose_path", lambda *args: ("compiled", "the card is on fire"))
     shown = Counting()
     run(tiny("gpt2"), TEXTS[:6], window=16, shard_size=2, progress=shown)
     assert shown.said.count("the card is on fire") == 1

@@ -53,7 +53,7 @@ def copied(tmp_path: Path) -> Path:
 UPWARD = {
     "at the top": "from headscope.findings import CLAIMS\n",
     "in a function": "def later():\n    from headscope.view import desk\n    return desk\n",
-    "for types": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from headscope.runs.run import Run\n",
+    "for types": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from headscope.runs import folder\n",
     "by the front door": "import headscope\n",
 }
 

@@ -22,6 +22,8 @@ DEFAULT_WINDOW = 128  # tokens, the paper's
 # Who counts: compiled loops on the CPU, plain torch, a graphics card's kernels. No choice of the method: numbers are
 # the same but for rounding.
 COMPILED, TORCH, CUDA = PATH_NAMES = ("compiled", "torch", "cuda")
+# Who computes shards: this machine, in one process or several, or a Ray cluster. No number depends on it.
+LOCAL, RAY = ENGINE_NAMES = ("local", "ray")
 
 # What a text is cut into, the usual first.
 GRAINS = ("topics", "sentences")

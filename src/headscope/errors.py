@@ -18,6 +18,10 @@ class HeadscopeError(Exception):
         self.remedy = remedy.rstrip(".")
         super().__init__(f"{self.problem}. To fix it: {self.remedy}." if remedy else f"{self.problem}.")
 
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        """Errors travel between processes."""
+        return type(self), (self.problem, self.remedy)
+
 
 def brief(error: BaseException, most: int = 300) -> str:
     """What an error of another library says, on one line and no longer than fits into a sentence of ours.

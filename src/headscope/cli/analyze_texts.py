@@ -23,8 +23,8 @@ from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
     from headscope.result import Result
+    from headscope.runs.plan import WorkOptions
     from headscope.runs.progress import Progress
-    from headscope.runs.run import WorkOptions
 
 
 def run_analyze(args: Namespace) -> None:
@@ -40,7 +40,7 @@ def run_analyze(args: Namespace) -> None:
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")
     import headscope
-    from headscope.runs.run import WorkOptions
+    from headscope.runs.plan import WorkOptions
 
     with show.working("loading the model"):
         model = headscope.load(
@@ -122,12 +122,13 @@ def as_json(result: Result) -> dict[str, Any]:
 def _dry_run(
     model: Any, corpus: Any, relations: Any, layers: Any, choices: Any, asked: WorkOptions, args: Namespace
 ) -> None:
+    from headscope.models.spec import facts_of
     from headscope.runs.analysis import checked_sizes, checked_survey
     from headscope.runs.estimate import estimate
     from headscope.runs.progress import Progress, clock
     from headscope.runs.settings import make_settings
 
-    settings = make_settings(model, choices, layers=layers, relations=relations)
+    settings = make_settings(facts_of(model), choices, layers=layers, relations=relations)
     with show.working("looking through the texts and measuring a few batches"):
         survey = checked_survey(corpus, args.strict, Progress())
         cost = estimate(model, settings, relations, corpus, survey, checked_sizes(asked))

@@ -21,6 +21,7 @@ from headscope.models.forward import collate, pad_token
 from headscope.models.model import Model
 from headscope.models.permuting import permute_weights
 from headscope.models.source import Source, find
+from headscope.models.spec import ModelSpec
 from headscope.windows.template import Template, read_template
 
 if TYPE_CHECKING:
@@ -73,7 +74,16 @@ def load(
             "load(..., check=False) loads it all the same"
         )
         report.raise_if_failed(_name_bad_weights(network) or remedy)
-    return Model(source.name, network, tokenizer, template, report, wanted)
+    spec = ModelSpec(_same_elsewhere(name), device, dtype, revision, check, control)
+    return Model(source.name, network, tokenizer, template, report, wanted, spec)
+
+
+def _same_elsewhere(name: str | Path | None) -> str | None:
+    """A name that means the same wherever this process or another one stands: a path from the root."""
+    if name is None:
+        return None
+    path = Path(name).expanduser()
+    return str(path.absolute()) if path.exists() else str(name)
 
 
 def _device(device: str) -> torch.device:

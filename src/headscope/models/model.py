@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ from headscope.choices import DEFAULT_WINDOW
 from headscope.control import Control, read_control
 from headscope.errors import HeadscopeError
 from headscope.models.check import Report, Stack
+from headscope.models.spec import ModelSpec
 from headscope.shortcuts import ModelShortcuts
 from headscope.windows.template import Template
 
@@ -20,7 +22,8 @@ UNBOUNDED = 1_000_000  # tokenizers write a huge number where there is no limit
 class Model(ModelShortcuts):
     """What `headscope.load` returns. `network` and `tokenizer` are the transformers objects.
 
-    `control` is what was taken away from it, None for a model as it is; `name` says so too.
+    `control` is what was taken away from it, None for a model as it is; `name` says so too. `spec` tells how it is
+    loaded again, where `load` made it.
     """
 
     def __init__(
@@ -31,10 +34,11 @@ class Model(ModelShortcuts):
         template: Template,
         report: Report,
         control: Control | None = None,
+        spec: ModelSpec | None = None,
     ) -> None:
         self.name = name if control is None else f"{name} ({control.words})"
         self.network, self.tokenizer, self.template, self.report = network, tokenizer, template, report
-        self.control = control
+        self.control, self.spec = control, spec
 
     def __repr__(self) -> str:
         stacks = ", ".join(f"{s.name} {s.layers} layers × {s.heads} heads" for s in self.report.stacks.values())
@@ -56,7 +60,8 @@ class Model(ModelShortcuts):
                 f"{self.name!r} is loaded already, and control={control!r} would be another model",
                 f"load that one: headscope.load(NAME, control={control!r})",
             )
-        return Model(self.name, self.network, self.tokenizer, self.template, self.report, wanted)
+        spec = replace(self.spec, control=control) if self.spec is not None else None
+        return Model(self.name, self.network, self.tokenizer, self.template, self.report, wanted, spec)
 
     @property
     def stacks(self) -> dict[str, Stack]:

@@ -22,9 +22,11 @@ from headscope.result.adding import ResultBlocks, check_same, shared_texts
 from headscope.result.merge import write_result
 from headscope.result.netcdf import open_group
 from headscope.result.parts import kept_for_groups
+from headscope.result.rows import HEADS, TEXTS
 from headscope.result.schema import FILE, read_attributes
 from headscope.result.stack_writer import BLOCKS, GROUPS
 from headscope.shortcuts import ResultShortcuts
+from headscope.stores import fetch, is_url
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +63,9 @@ class Result(ResultShortcuts):
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
-        """Open a run's folder or a result file."""
+        """Open a run's folder or a result file; what is on an object store (s3://…) is fetched."""
+        if is_url(path):
+            return cls._fetched(str(path))
         path = Path(path)
         file = path / FILE if path.is_dir() else path
         if path.is_dir() and not file.exists():
@@ -70,6 +74,21 @@ class Result(ResultShortcuts):
                 "finish the run with the command that started it, or name another folder",
             )
         return cls(file)
+
+    @classmethod
+    def _fetched(cls, url: str) -> Result:
+        """A copy in a temporary folder, with the rows per text where there are some."""
+        folder = tempfile.TemporaryDirectory(prefix="headscope-")
+        base, _, last = url.rpartition("/")
+        if not last.endswith(".nc"):
+            base, last = url.rstrip("/"), FILE
+        names = (last, HEADS, TEXTS)
+        files = fetch(base, names, Path(folder.name))
+        if not files or files[0].name != names[0]:
+            raise HeadscopeError(
+                f"{url!r} holds no result", "finish the run with the command that started it, or name another folder"
+            )
+        return cls(files[0], keep=folder)
 
     def __repr__(self) -> str:
         sizes = self.dataset.sizes

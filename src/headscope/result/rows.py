@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,7 @@ def row_paths(result: Result) -> tuple[Path, Path] | None:
     return (heads, texts) if heads.exists() and texts.exists() else None
 
 
-def join_tables(parts: list[Path], target: Path, *, remedy: str = OTHER_FOLDER) -> None:
+def join_tables(parts: Iterable[bytes | Path], target: Path, *, remedy: str = OTHER_FOLDER) -> None:
     """Put the shards' tables one after the other into one file, a shard at a time."""
     import pyarrow.parquet as pq
 
@@ -93,7 +94,7 @@ def join_tables(parts: list[Path], target: Path, *, remedy: str = OTHER_FOLDER) 
     with written_whole(target, remedy) as partial:
         try:
             for part in parts:
-                table = pq.read_table(part)
+                table = pq.read_table(io.BytesIO(part) if isinstance(part, bytes) else part)
                 texts = table.column("text").to_numpy()
                 shifted = texts + begin
                 begin += int(texts.max(initial=-1)) + 1

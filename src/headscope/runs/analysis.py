@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Unpack
 
 from headscope.choices import RunChoices
 from headscope.errors import HeadscopeError
 from headscope.measures.own_relations import Labels
-from headscope.models.load import load
 from headscope.models.model import Model
+from headscope.models.spec import ModelSpec
 from headscope.result.result import Result
 from headscope.result.schema import FILE
 from headscope.runs.clusters import check_clusters
+from headscope.runs.engine import Engine, EngineFacts
+from headscope.runs.engines import EngineOptions, make_engine
+from headscope.runs.executing import Execution, stoppable
+from headscope.runs.finishing import finish, is_finished
 from headscope.runs.folder import RunFolder
-from headscope.runs.plan import MOST_WINDOWS
+from headscope.runs.plan import MOST_WINDOWS, WorkOptions
+from headscope.runs.planning import Texts, check_bad, plan_run, prepare
 from headscope.runs.progress import Progress, choose_progress
-from headscope.runs.run import Run, WorkOptions, check_bad
-from headscope.runs.settings import make_settings
+from headscope.runs.settings import Settings, make_settings
+from headscope.runs.worker import stack_shapes
 from headscope.texts import Corpus, ReadingOptions, Survey, open_texts
 
 
@@ -28,7 +34,7 @@ class AnalyzeOptions(RunChoices, ReadingOptions, total=False):
 
 
 def analyze(
-    model: Model | str | None,
+    model: Model | ModelSpec | str | None,
     texts: Any,
     *,
     out: str | Path | None = None,
@@ -40,6 +46,10 @@ def analyze(
     threads: int | None = None,
     per_text: bool = False,
     path: str | None = None,
+    engine: str | None = None,
+    workers: int | None = None,
+    ray_address: str | None = None,
+    gpus_per_worker: float = 0,
     strict: bool = False,
     progress: bool | Progress = True,
     **options: Unpack[AnalyzeOptions],
@@ -52,39 +62,62 @@ def analyze(
     pairs with equal labels are counted in a variable of their own. `per_text` also keeps a row per text, layer and
     head. The number of `threads` changes no number. `path` says who counts: "compiled" loops on the CPU, "torch", or
     the kernels of a graphics card ("cuda"); by default the fastest that can be had. `control` is that of `load`: a run
-    to compare others with; a model that was loaded under one needs none here. The other options are the method's
-    choices (`headscope.choices`) and how texts are read (`headscope.texts.ReadingOptions`).
+    to compare others with; a model that was loaded under one needs none here.
+
+    With `workers` several processes compute shards, each with a model of its own and `threads` cores; with
+    `engine="ray"` they are actors of the Ray cluster at `ray_address` (docs/scaling.md), each with `gpus_per_worker`.
+    `out` may be on an object store ("s3://bucket/run"). Who computed it changes no byte of the result. The other
+    options are the method's choices (`headscope.choices`) and how texts are read (`headscope.texts.ReadingOptions`).
 
     >>> import headscope
     >>> result = headscope.analyze(None, ["It rains. It pours.", "The cat saw the dog. The dog ran."], progress=False)
     >>> int(result.dataset.texts), int(result.dataset.pairs.sel(layer=0, head=0).sum())
     (2, 73)
     """
-    model = model_under(control, model)
     relations = dict(relations or {})
     reading, choices = split_options(options)
-    settings = make_settings(model, choices, layers=layers, relations=relations)
     work = checked_sizes(WorkOptions(shard_size, batch_size, threads, per_text, path))
-    corpus = open_texts(texts, **reading, seed=settings.choices.seed)
     progress = choose_progress(progress)
-    try:
-        survey = checked_survey(corpus, strict, progress)
-        temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
-        folder = RunFolder(temporary.name if temporary is not None else str(out))
+    with closing(
+        make_engine(model, control, engine, EngineOptions(workers, threads, ray_address, gpus_per_worker))
+    ) as chosen:
+        facts = chosen.facts()
+        settings = make_settings(facts.model, choices, layers=layers, relations=relations)
+        corpus = open_texts(texts, **reading, seed=settings.choices.seed)
         try:
-            Run(model, settings, relations, corpus, survey, folder, progress, strict, work).run()
+            survey = checked_survey(corpus, strict, progress)
+            temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
+            folder = RunFolder(temporary.name if temporary is not None else out)  # type: ignore[arg-type]
+            try:
+                run(chosen, facts, settings, relations, Texts.of(corpus, survey), folder, progress, strict, work)
+            finally:
+                folder.close()
         finally:
-            folder.close()
-    finally:
-        progress.finish()
-    return Result(folder.path / FILE, keep=temporary)  # a temporary folder is removed with the last that keeps it
+            progress.finish()
+    if temporary is None:
+        return Result.open(out)  # type: ignore[arg-type]
+    return Result(Path(temporary.name) / FILE, keep=temporary)  # the folder is removed with the last that keeps it
 
 
-def model_under(control: str | None, model: Model | str | None) -> Model:
-    """The model that is meant, loaded where it is only named; a control that makes no sense is refused before that."""
-    if not isinstance(model, Model):
-        return load(model, control=control)
-    return model if control is None else model.under(control)
+def run(
+    engine: Engine, facts: EngineFacts, settings: Settings, relations: Mapping[str, Labels], texts: Texts,
+    folder: RunFolder, progress: Progress, strict: bool, options: WorkOptions,
+) -> None:  # fmt: skip
+    """One run: planned, executed, finished."""
+    manifest = plan_run(folder, facts, settings, texts, options, engine, progress)
+    work = Execution(manifest, texts, folder, progress)
+    if is_finished(work):
+        work.check_stream()
+        folder.remove_shards()
+        progress.say("the run is finished already")
+        return
+    survey = texts.survey
+    shards = None if survey.clustered else survey.shards(manifest.plan.shard_size)  # clusters make them fewer
+    progress.start(survey.texts if survey.known else None, shards)
+    prepare(engine, manifest, settings, relations, texts, options, folder, progress)
+    with stoppable(progress) as work.stopping:
+        engine.run(work)
+    finish(work, engine, stack_shapes(facts.model.stacks, settings), strict)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoices]:

@@ -23,9 +23,8 @@ from headscope.result.shards import pack, smallest
 from headscope.result.stack_writer import COMPRESSION
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, peak_memory, threads_for
 from headscope.runs.paths import choose_path
-from headscope.runs.plan import default_shard_size
+from headscope.runs.plan import WorkOptions, default_shard_size
 from headscope.runs.row_files import row_files
-from headscope.runs.run import WorkOptions
 from headscope.runs.settings import Settings
 from headscope.runs.worker import Worker
 from headscope.texts import Corpus, Record, Survey

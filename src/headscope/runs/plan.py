@@ -13,6 +13,17 @@ BATCH_TOKENS = {"cpu": 1024, "other": 32768}  # in a batch, at most: beyond that
 LEAST_BATCHES = 2  # to a shard, however small: two cores have something to do
 
 
+@dataclass(frozen=True, slots=True)
+class WorkOptions:
+    """How the caller wants the work cut up; None leaves it to headscope."""
+
+    shard_size: int | None = None
+    batch_size: int | None = None
+    threads: int | None = None
+    per_text: bool = False
+    path: str | None = None
+
+
 @dataclass(slots=True)
 class Plan:
     """How the work is cut up. `batches` tells the batch size from each shard on: running out of memory changes it.

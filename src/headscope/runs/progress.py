@@ -22,6 +22,7 @@ class Progress:
         self.shards: int | None = None
         self.done = 0.0  # texts; a part of one where its windows are not all done
         self.kept = self.shards_done = 0  # kept: texts of shards that were finished before
+        self.workers: int | None = None  # at work, where there are several
         self.began = time.monotonic()
         self._lock = threading.Lock()
 
@@ -55,6 +56,11 @@ class Progress:
         self.shards_done += 1
         self.show()
 
+    def working(self, workers: int) -> None:
+        """So many workers are at work."""
+        self.workers = workers
+        self.show()
+
     def say(self, message: str) -> None:
         """Something worth knowing happened."""
 
@@ -79,6 +85,7 @@ class Progress:
             "seconds": round(passed, 1),
             "seconds_left": round(left / rate, 1) if left is not None and rate > 0 and settled else None,
             "memory": psutil.Process().memory_info().rss,
+            **({} if self.workers is None else {"workers": self.workers}),
         }
 
 
@@ -156,12 +163,21 @@ def in_words(state: dict[str, Any]) -> str:
     ...           "seconds_left": 150.0, "memory": 1_300_000_000})
     '1,250 of 5,000 texts, 2 of 8 shards, 25.0 texts/s, 2:30 left, 1.3 GB'
     """
+    workers = f", {counted(state['workers'], 'worker')}" if "workers" in state else ""
     texts = f"{state['texts']:,}" + (f" of {state['of']:,}" if state["of"] is not None else "")
     shards = f"{state['shards']}" + (f" of {state['of_shards']}" if state["of_shards"] is not None else "")
     left = "" if state["seconds_left"] is None else f", {clock(state['seconds_left'])} left"
-    return (
-        f"{texts} texts, {shards} shards, {state['texts_per_second']:.1f} texts/s{left}, {state['memory'] / 1e9:.1f} GB"
-    )
+    rate, memory = f"{state['texts_per_second']:.1f} texts/s", f"{state['memory'] / 1e9:.1f} GB"
+    return f"{texts} texts, {shards} shards{workers}, {rate}{left}, {memory}"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "worker"), counted(4, "worker")
+    ('1 worker', '4 workers')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def clock(seconds: float) -> str:

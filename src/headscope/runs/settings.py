@@ -7,15 +7,13 @@ import inspect
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headscope.choices import Choices, RunChoices, make_choices
 from headscope.control import Control
 from headscope.errors import HeadscopeError
 from headscope.measures.own_relations import Labels
-
-if TYPE_CHECKING:
-    from headscope.models.model import Model
+from headscope.models.spec import ModelFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Settings:
 
 
 def make_settings(
-    model: Model, choices: RunChoices, *, layers: Collection[int] | None = None, relations: Mapping[str, Labels]
+    model: ModelFacts, choices: RunChoices, *, layers: Collection[int] | None = None, relations: Mapping[str, Labels]
 ) -> Settings:
     """Settings that this model can carry out, or an error that says what is wrong with them."""
     chosen = make_choices(choices, model.default_window)
@@ -50,7 +48,7 @@ def make_settings(
         raise HeadscopeError(
             f"a window of {length} tokens is too long for {model.name!r}", f"its longest is {model.max_length}"
         )
-    if length <= len(model.template.start) + len(model.template.end):
+    if length <= model.around:
         raise HeadscopeError(f"a window of {length} tokens has no room for text", "ask for a longer window")
     deepest = max(stack.layers for stack in model.stacks.values())
     kept = None if layers is None else tuple(sorted({int(layer) for layer in layers}))
@@ -62,7 +60,7 @@ def make_settings(
     return Settings(
         chosen,
         kept,
-        str(model.network.dtype).removeprefix("torch."),
+        model.dtype,
         tuple((name, hash_of_function(function)) for name, function in relations.items()),
         model.control,
     )

@@ -31,6 +31,7 @@ from headscope.windows import Window, WindowBatch
 from headscope.windows.cutting import Cutters, CutTexts, Cutting
 
 if TYPE_CHECKING:
+    from headscope.models.check import Stack
     from headscope.models.model import Model
 
 AHEAD = 2  # shards
@@ -85,7 +86,7 @@ class Worker:
         self.model, self.settings, self.relations, self.per_text = model, settings, relations, per_text
         self.path = path
         self.threads = threads or Threads()
-        self.shapes = stack_shapes(model, settings)
+        self.shapes = stack_shapes(model.stacks, settings)
         check_tables(self.shapes.values())
         self.trimmer = Trimmer()
         choices = settings.choices
@@ -291,11 +292,11 @@ class _ShardWork:
             raise OutOfMemory(f"{len(windows)} windows do not fit into memory", "take a smaller batch") from error
 
 
-def stack_shapes(model: Model, settings: Settings) -> dict[str, Shape]:
+def stack_shapes(stacks: Mapping[str, Stack], settings: Settings) -> dict[str, Shape]:
     """The shape of each stack's sums under these settings."""
     shapes = {}
     choices, relations = settings.choices, tuple(name for name, _ in settings.relations)
-    for stack in model.stacks.values():
+    for stack in stacks.values():
         layers = range(stack.layers) if settings.layers is None else settings.layers
         kept = tuple(layer for layer in layers if layer < stack.layers)
         if not kept:  # a decoder may be less deep than its encoder

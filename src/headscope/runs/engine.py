@@ -1,0 +1,118 @@
+"""Who computes shards: this process (`local_engine`), several (`crew_engine` over `process_crew`), or Ray (`ray_crew`).
+
+An engine knows nothing of folders and collections. It is given `Work`: shards to compute, and where to hand over
+each one's bytes as it is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from headscope.choices import Choices
+from headscope.measures.own_relations import Labels
+from headscope.models.spec import ModelFacts
+from headscope.result.shards import pack
+from headscope.runs.deal import Shard
+from headscope.runs.folder import FinishedShard
+from headscope.runs.progress import Progress
+from headscope.runs.row_files import row_files
+from headscope.runs.settings import Settings
+from headscope.runs.worker import ShardResult
+from headscope.texts import Record
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What is to be known of whoever computes."""
+
+    model: ModelFacts
+    fingerprint: dict[str, Any]  # of the model
+    versions: dict[str, str]
+    machine: str  # its kind: results of unlike machines may differ in their last digits
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """What decides the sums of a shard, beside its texts and its batch size."""
+
+    settings: Settings
+    relations: Mapping[str, Labels]
+    per_text: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedShard:
+    """What a shard came to, as it is kept."""
+
+    about: FinishedShard
+    data: bytes  # its sums, packed
+    tables: dict[str, bytes]  # rows per text, where they are kept
+
+
+class Work(Protocol):
+    """What an engine is given to do. All of it is called by one thread at a time."""
+
+    progress: Progress
+
+    def shards(self) -> Iterator[Shard]:
+        """The shards that are missing, in their order."""
+
+    def batch(self, number: int) -> int:
+        """How many windows go through the model at once in this shard."""
+
+    def use_less(self, number: int, batch: int) -> None:
+        """Memory ran out in this shard with so many windows in a batch."""
+
+    def keep(self, computed: ComputedShard) -> None:
+        """Keep a shard that is finished."""
+
+    def stopping(self) -> bool:
+        """Whether no more shards are to be begun."""
+
+    def put_aside(self, shard: Shard, why: str) -> None:
+        """This shard cannot be computed; the others are."""
+
+
+class Engine(Protocol):
+    """Runs shards, whoever computes them."""
+
+    def facts(self) -> EngineFacts:
+        """Of the model as it is loaded, and of the machine."""
+
+    def choose_path(self, wanted: str | None, choices: Choices) -> tuple[str, str]:
+        """Who counts there, and why that is not the fastest, where it is not."""
+
+    def prepare(self, order: WorkOrder, first: Sequence[Record], batch: int | None) -> int | None:
+        """Get ready; gives the batch size that memory allows, measured with these texts, unless one is given."""
+
+    def run(self, work: Work) -> None:
+        """Compute the shards; KeyboardInterrupt where it was stopped before all were done."""
+
+    def token_text(self, ids: Sequence[int]) -> list[str]:
+        """The tokens' own forms."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+def finishing(shard: Shard, computed: ShardResult, tokenizer: Any, per_text: bool) -> Callable[[], ComputedShard]:
+    """How to make what is kept of a shard. A graphics card may still be at work: whoever calls this waits for it."""
+    records = shard.records
+    tables = row_files(computed, tokenizer) if per_text else {}
+    about = FinishedShard(
+        shard.number, shard.group, len(records), len(computed.windows), shard.hash, list(computed.refused)
+    )
+    sums = computed.sums
+
+    def finish() -> ComputedShard:
+        return ComputedShard(about, pack(sums()), tables)
+
+    return finish
+
+
+def token_text(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The tokens' own forms, without what cannot be stored."""
+    return [str(tokenizer.convert_ids_to_tokens(int(each))).replace("\x00", "␀") for each in ids]

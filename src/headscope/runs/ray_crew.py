@@ -1,0 +1,139 @@
+"""Workers as actors of a Ray cluster: each holds a model, loaded once; Ray finds room for them and tells their end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from headscope.errors import HeadscopeError, brief
+from headscope.models.spec import ModelSpec
+from headscope.runs.crew import Answer, CrewLost
+
+
+class RayCrew:
+    """Actors of a cluster; without an address, of one that Ray begins on this machine or is part of already."""
+
+    def __init__(
+        self, spec: ModelSpec, workers: int | None, cores: int | None, gpus: float = 0, address: str | None = None
+    ) -> None:
+        self.ray = ray = _ray()
+        self.spec, self.gpus = spec, gpus
+        self._began = not ray.is_initialized()
+        if self._began:
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=False)
+            except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+                raise HeadscopeError(
+                    f"the Ray cluster {address or 'of this machine'!r} cannot be reached: {brief(error)}",
+                    "check --ray-address; `ray status` on its head shows whether it runs",
+                ) from error
+        self.wanted, self.cores = self._shares(workers, cores)
+        self._actors: dict[int, Any] = {}
+        self._waiting: dict[Any, tuple[int, int]] = {}  # by reference: worker and call
+        self._hired = self._calls = 0
+        options: dict[str, Any] = {"num_cpus": self.cores, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
+        from headscope.runs.computer import ShardComputer
+
+        self._actor = ray.remote(**options)(ShardComputer)
+
+    def _shares(self, workers: int | None, cores: int | None) -> tuple[int, int]:
+        """How many workers, and with how many cores each: a worker for every share of graphics cards, or every node."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        if not nodes:
+            raise HeadscopeError("the Ray cluster has no node with a CPU", "`ray status` on its head shows its nodes")
+        if workers is None:
+            cards = sum(node.get("GPU", 0) for node in nodes)
+            if self.gpus and cards < self.gpus:
+                raise HeadscopeError(
+                    f"the Ray cluster has {cards:g} graphics cards, and a worker needs {self.gpus:g}",
+                    "leave out --gpus-per-worker, or add nodes that have some",
+                )
+            workers = max(1, int(cards / self.gpus)) if self.gpus else len(nodes)
+        if cores is None:
+            per_node = -(-workers // len(nodes))
+            cores = max(1, int(min(node["CPU"] for node in nodes)) // per_node)
+        return workers, cores
+
+    def hire(self) -> int:
+        """Ask Ray for an actor, which loads the model where there is room."""
+        self._hired += 1
+        self._actors[self._hired] = self._actor.remote(self.spec, self.cores)
+        return self._hired
+
+    def call(self, worker: int, method: str, *arguments: Any) -> int:
+        """Ask an actor."""
+        self._calls += 1
+        reference = getattr(self._actors[worker], method).remote(*arguments)
+        self._waiting[reference] = worker, self._calls
+        return self._calls
+
+    def answers(self, seconds: float) -> list[Answer]:
+        """What Ray has ready."""
+        ray = self.ray
+        if not self._waiting:
+            time.sleep(seconds)
+            return []
+        try:
+            ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=seconds)
+        except Exception as error:
+            raise CrewLost(f"{type(error).__name__}: {brief(error)}") from error
+        found = []
+        for reference in ready:
+            worker, call = self._waiting.pop(reference)
+            try:
+                found.append(Answer(worker, call, ray.get(reference)))
+            except (
+                ray.exceptions.RayActorError,
+                ray.exceptions.ObjectLostError,
+                ray.exceptions.WorkerCrashedError,
+            ) as error:
+                self._forget(worker)
+                found.append(Answer(worker, call, died=brief(error)))
+            except ray.exceptions.RayTaskError as error:
+                found.append(Answer(worker, call, error=_cause(error)))
+            except Exception as error:  # whatever else: Ray itself is in trouble
+                raise CrewLost(f"{type(error).__name__}: {brief(error)}") from error
+        return found
+
+    def _forget(self, worker: int) -> None:
+        self._actors.pop(worker, None)
+        self._waiting = {reference: about for reference, about in self._waiting.items() if about[0] != worker}
+
+    def dismiss(self, worker: int) -> None:
+        """End an actor."""
+        actor = self._actors.get(worker)
+        self._forget(worker)
+        if actor is not None:
+            self.ray.kill(actor)
+
+    def trouble(self) -> str:
+        """What is free on the cluster, where workers are awaited."""
+        free = self.ray.available_resources()
+        return (
+            f"waiting for the cluster: a worker takes {self.cores} CPUs and {self.gpus:g} GPUs, and "
+            f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs are free"
+        )
+
+    def close(self) -> None:
+        """End all actors, and the connection where it was begun here."""
+        if self.ray.is_initialized():
+            for worker in list(self._actors):
+                self.dismiss(worker)
+            if self._began:
+                self.ray.shutdown()
+
+
+def _cause(error: Any) -> BaseException:
+    """What was raised in the actor, as itself and not as one of Ray's own kind."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, HeadscopeError):
+        return HeadscopeError(cause.problem, cause.remedy)
+    return RuntimeError(brief(cause or error))
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise HeadscopeError("running on a cluster needs Ray", "pip install 'headscope[ray]'") from error
+    return ray

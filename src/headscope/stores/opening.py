@@ -1,0 +1,64 @@
+"""From what a user writes to a store, or to a file of this disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headscope.errors import HeadscopeError, brief
+from headscope.stores.disk import DiskStore
+from headscope.stores.objects import ObjectStore
+from headscope.stores.store import Store
+
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.")
+PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+
+
+def is_url(name: object) -> bool:
+    """Whether a name is of a store, and not of this disk.
+
+    >>> is_url("s3://bucket/run"), is_url("runs/one"), is_url(Path("s3://bucket"))
+    (True, False, False)
+    """
+    return isinstance(name, str) and URL.match(name) is not None
+
+
+def open_store(name: str | Path) -> Store:
+    """The store of a run's folder: one of this disk, or an object store's prefix.
+
+    >>> open_store("memory://runs/one").name
+    'memory://runs/one'
+    """
+    if not is_url(name):
+        return DiskStore(name)
+    files, root = filesystem_of(str(name))
+    return ObjectStore(str(name), files, root)
+
+
+def filesystem_of(url: str) -> tuple[Any, str]:
+    """fsspec's file system and the path in it, or what is wrong with the address. No listing comes from a cache."""
+    import fsspec
+
+    kind = url.partition("://")[0]
+    try:
+        files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except (ImportError, ValueError) as error:
+        package = PACKAGES.get(kind)
+        remedy = f"pip install {package}" if package else "use s3://, gs://, az:// or a path of this disk"
+        raise HeadscopeError(f"addresses that begin with {kind}:// cannot be read: {brief(error)}", remedy) from error
+    return files, str(root)
+
+
+def fetch(url: str, names: Sequence[str], folder: Path) -> list[Path]:
+    """Copy contents of a store into a folder of this disk: those of these names that there are."""
+    files, root = filesystem_of(url)
+    store, found = ObjectStore(url, files, root), []
+    for name in names:
+        try:
+            store.fetch(name, folder / name)
+        except FileNotFoundError:
+            continue
+        found.append(folder / name)
+    return found
