@@ -321,8 +321,8 @@ def page(args: argparse.Namespace, documents: list[Document], made: list[Contend
     learned = {f"- {each.name}: {note}" for each in made if (note := kept.content[each.key].get("note"))}
     parts = [
         "# Cutting texts",
-        f"`python benchmarks/segmentation.py --passages {args.passages}{f' --limit {args.limit}' if args.limit else ''}` "
-        "makes this page. Pk and "
+        f"`python benchmarks/segmentation.py --passages {args.passages}"
+        f"{f' --limit {args.limit}' if args.limit else ''}` makes this page. Pk and "
         "WindowDiff by nltk, in per cent, less is better, means over documents with 95 % intervals by drawing them "
         f"again ({DRAWS:,} draws, seed {SEED}). Scored by {args.scoring}. C99's and TextTiling's published numbers are "
         "of Choi 2000, Table 8, whose Pk may count otherwise.",

@@ -9,10 +9,12 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headscope.choices import RAY
 from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import LEGEND, OF_LAYERS
@@ -40,24 +42,26 @@ def run_analyze(args: Namespace) -> None:
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")
     import headscope
+    from headscope.models.spec import ModelSpec
+    from headscope.runs.engines import EngineOptions
     from headscope.runs.plan import WorkOptions
 
-    with show.working("loading the model"):
-        model = headscope.load(
-            args.model,
-            device=args.device,
-            dtype=args.dtype,
-            revision=args.revision,
-            control=args.control,
-        )
+    engines = EngineOptions(args.workers, args.threads, args.ray_address, args.gpus_per_worker)
+    engines.check(args.engine)
+    model: Any = ModelSpec(args.model, args.device, args.dtype, args.revision, control=args.control)
     asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text, args.path)
+    elsewhere = args.engine == RAY or args.workers is not None
+    if args.dry_run or not elsewhere:
+        with show.working("loading the model"):
+            model = model.load()
     if args.dry_run:
         _dry_run(model, corpus, relations, layers, choices, asked, args)
         return
     try:
         result = headscope.analyze(
             model, corpus, out=args.out, layers=layers, relations=relations, **asdict(asked), strict=args.strict,
-            progress=_progress(args), **choices,
+            engine=args.engine, workers=args.workers, ray_address=args.ray_address,
+            gpus_per_worker=args.gpus_per_worker, progress=_progress(args), **choices,
         )  # fmt: skip
     except KeyboardInterrupt as stopped:
         called = os.path.basename(sys.argv[0])
@@ -67,10 +71,10 @@ def run_analyze(args: Namespace) -> None:
         stopped.add_note("the message is printed already")
         raise
     if args.json:
-        print(json.dumps(as_json(result), ensure_ascii=False))
+        print(json.dumps(as_json(result, args.out), ensure_ascii=False))
     elif not args.quiet:
         for stack in result.stacks:
-            print_result(result.stack(stack), Path(args.out))
+            print_result(result.stack(stack), args.out)
 
 
 def corpus_of(args: Namespace) -> Corpus:
@@ -92,7 +96,7 @@ def _progress(args: Namespace) -> bool | Progress:
     return True
 
 
-def print_result(result: Result, folder: Path) -> None:
+def print_result(result: Result, folder: str) -> None:
     """A summary per layer."""
     data, texts = result.dataset, result.texts
     shape = f"{data.sizes['layer']} layers × {data.sizes['head']} heads"
@@ -103,12 +107,16 @@ def print_result(result: Result, folder: Path) -> None:
     show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{groups}{bad}\n")
     show.quantities(result.layer_summary())
     show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
-    show.paragraph(f"\nThe result is {folder / 'result.nc'}; in Python: headscope.Result.open({str(folder)!r})\n")
+    show.paragraph(f"\nThe result is {folder.rstrip('/')}/result.nc; in Python: headscope.Result.open({folder!r})\n")
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: Result, folder: str) -> dict[str, Any]:
     """The summary as one object."""
-    summary: dict[str, Any] = {"result": str(result.file), "model": result.model["name"], "texts": result.texts}
+    summary: dict[str, Any] = {
+        "result": f"{folder.rstrip('/')}/result.nc",
+        "model": result.model["name"],
+        "texts": result.texts,
+    }
     summary |= {"settings": result.settings, "stacks": {}}
     for name in result.stacks:
         stack = result.stack(name)
@@ -171,6 +179,38 @@ def parse_layers(text: str) -> list[int]:
     return layers
 
 
+@dataclass(frozen=True)
+class FunctionOfFile:
+    """A function of the user's own in a file of theirs. It travels to other processes by its place, not by its code."""
+
+    path: str
+    name: str
+
+    def __call__(self, window: Any) -> Any:
+        """What the function says of a window."""
+        return self.__wrapped__(window)
+
+    @cached_property
+    def __wrapped__(self) -> Callable[..., Any]:
+        spec = importlib.util.spec_from_file_location("headscope_relation", self.path)
+        if spec is None or spec.loader is None:
+            raise HeadscopeError(f"{self.path!r} is not a Python file", "name a file that ends in .py")
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # the user's own code may raise anything
+            problem = f"{self.path!r} cannot be run: {type(error).__name__}: {brief(error)}"
+            raise HeadscopeError(problem, "fix it") from error
+        function = getattr(module, self.name, None)
+        if not callable(function):
+            raise HeadscopeError(f"{self.path!r} has no function {self.name!r}", "check the name")
+        found: Callable[..., Any] = function
+        return found
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return FunctionOfFile, (self.path, self.name)
+
+
 def load_relation(place: str) -> tuple[str, Callable[..., Any]]:
     """A function of the user's own from a file of theirs, named as FILE.py:FUNCTION."""
     path, _, name = place.rpartition(":")
@@ -178,15 +218,6 @@ def load_relation(place: str) -> tuple[str, Callable[..., Any]]:
         raise HeadscopeError(f"--relation {place}", "name a file and a function in it: labels.py:part_of_speech")
     if not Path(path).is_file():
         raise HeadscopeError(f"there is no file {path!r}", "check the path of --relation")
-    spec = importlib.util.spec_from_file_location("headscope_relation", path)
-    if spec is None or spec.loader is None:
-        raise HeadscopeError(f"{path!r} is not a Python file", "name a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # the user's own code may raise anything
-        raise HeadscopeError(f"{path!r} cannot be run: {type(error).__name__}: {brief(error)}", "fix it") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise HeadscopeError(f"{path!r} has no function {name!r}", "check the name")
+    function = FunctionOfFile(os.path.abspath(path), name)
+    function.__wrapped__  # noqa: B018 - what is wrong with it is said before anything else is done
     return name, function

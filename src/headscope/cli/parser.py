@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headscope.choices import GRAINS, PATH_NAMES
+from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
 from headscope.version import __version__
@@ -161,7 +161,10 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         nargs="+",
         help="files, folders, patterns (plain text, JSONL, CSV, Parquet; .gz, .zst, .xz), -, hf:NAME or passages:",
     )
-    parser.add_argument("--out", metavar="RUN", help="folder for the run (needed, unless --dry-run)")
+    parser.add_argument(
+        "--out", metavar="RUN", help="folder for the run, of this disk or of a store: s3://BUCKET/RUN (needed, unless "
+        "--dry-run)",
+    )  # fmt: skip
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument(
@@ -186,6 +189,21 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     work.add_argument("--batch-size", type=int, metavar="N", help="windows in a batch (default: measured)")
     work.add_argument("--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most)")
     _working(work)
+    many = parser.add_argument_group("several processes, or a cluster", "The result is the same, to the last byte.")
+    many.add_argument(
+        "--engine", choices=ENGINE_NAMES, help="who computes: this machine (default), or a cluster of Ray's (ray)"
+    )
+    many.add_argument(
+        "--workers", type=int, metavar="N",
+        help="processes that compute, each with a model of its own and --threads cores (default: this process; with "
+        "--engine ray one for each GPU or node)",
+    )  # fmt: skip
+    many.add_argument(
+        "--ray-address", metavar="A", help="the cluster's head, HOST:PORT or auto (default: as Ray finds it)"
+    )
+    many.add_argument(
+        "--gpus-per-worker", type=float, default=0, metavar="G", help="graphics cards of each worker (default 0)"
+    )
 
 
 def _working(work: argparse._ArgumentGroup) -> None:

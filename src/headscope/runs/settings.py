@@ -68,6 +68,7 @@ def make_settings(
 
 def hash_of_function(function: Any) -> str:
     """A hash of a function's source and of the plain values it closes over: a changed function is another one."""
+    function = inspect.unwrap(function)
     try:
         source = inspect.getsource(function if inspect.isfunction(function) else type(function))
     except (OSError, TypeError):  # typed at a prompt: its compiled code, without what holds an address

@@ -1,0 +1,157 @@
+"""Several processes compute what one does, to the last byte, and lose nothing when some of them end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import headscope
+from headscope.errors import HeadscopeError
+from headscope.models.spec import ModelSpec
+from headscope.runs import crew_engine
+from headscope.runs.process_crew import ProcessCrew
+from runs import TEXTS, Counting, Tiny, run
+
+FILES = ("result.nc", "heads.parquet", "texts.parquet")
+OPTIONS: dict[str, Any] = {"shard_size": 3, "per_text": True, "threads": 1}
+
+
+def contents(out: Path) -> list[bytes]:
+    return [(out / name).read_bytes() for name in FILES]
+
+
+@pytest.fixture(scope="module")
+def local(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """What one process gives."""
+    out = tmp_path_factory.mktemp("local") / "run"
+    run(str(folder), TEXTS, out=out, **OPTIONS)
+    return contents(out)
+
+
+def workers_of(process: int) -> list[psutil.Process]:
+    return [child for child in psutil.Process(process).children() if "process_worker" in " ".join(child.cmdline())]
+
+
+class KillAfter(Counting):
+    """Kills one of the workers after so many shards, as often as it is told."""
+
+    def __init__(self, shards: int, times: int = 1) -> None:
+        super().__init__()
+        self.after, self.times = shards, times
+
+    def shard(self) -> None:
+        super().shard()
+        if self.shards_done >= self.after and self.times:
+            self.times -= 1
+            workers_of(os.getpid())[0].send_signal(signal.SIGKILL)
+
+
+def test_processes_give_the_bytes_of_one(folder: Path, local: list[bytes], tmp_path: Path) -> None:
+    shown = KillAfter(3)
+    run(str(folder), TEXTS, out=tmp_path / "run", workers=2, progress=shown, **OPTIONS)
+    assert contents(tmp_path / "run") == local
+    assert shown.workers == 2
+    assert any("is tried again" in said for said in shown.said), shown.said
+    assert not workers_of(os.getpid())
+
+
+def test_a_run_begun_here_goes_on_with_workers(folder: Path, local: list[bytes], tmp_path: Path) -> None:
+    from runs import stop_after
+
+    stop_after(str(folder), TEXTS, tmp_path / "run", shards=3, **OPTIONS)
+    shown = Counting()
+    run(headscope.load(str(folder)), TEXTS, out=tmp_path / "run", workers=1, progress=shown, **OPTIONS)
+    assert shown.kept == 9
+    assert contents(tmp_path / "run") == local
+
+
+DEADLY = """
+import os, signal
+def deadly(window):
+    if "kills" in window.texts[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [0] * len(window)
+def harmless(window):
+    return [0] * len(window)
+"""
+
+
+def test_a_shard_that_ends_every_worker_is_named_and_put_aside(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(tmp_path)
+    import deadly  # type: ignore[import-not-found]
+
+    texts = [("first", TEXTS[0]), ("second", TEXTS[1]), ("third", "This one kills."), ("fourth", TEXTS[3])]
+    options = {"out": tmp_path / "run", "shard_size": 1, "threads": 1, "relations": {"own": deadly.deadly}}
+    shown = Counting()
+    with pytest.raises(HeadscopeError, match=r"is incomplete: .* shard 2 \(1 texts: third\), .*signal 9") as raised:
+        run(str(folder), texts, workers=1, progress=shown, **options)
+    assert "the same command tries these again" in raised.value.remedy
+    assert len([said for said in shown.said if "is tried again" in said]) == crew_engine.TRIES - 1
+    assert len(list((tmp_path / "run" / "shards").glob("*.json"))) == 3
+    assert not json.loads((tmp_path / "run" / "run.json").read_text())["finished"]
+
+
+def test_a_model_that_workers_cannot_load_is_told_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(HeadscopeError, match="there is no file or folder"):
+        run(str(tmp_path / "nowhere"), TEXTS, out=tmp_path / "run", workers=1)
+
+
+def test_workers_that_end_before_they_are_ready_do_not_go_on_for_ever(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headscope.runs.process_crew.STARTED_BY", "import sys; sys.exit('no room here')")
+    with pytest.raises(HeadscopeError, match=r"3 workers in a row ended before they were ready.*no room here"):
+        run(str(folder), TEXTS, out=tmp_path / "run", workers=2)
+
+
+def test_what_cannot_travel_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(HeadscopeError, match=r"cannot be sent to other processes.*in a module"):
+        run(str(folder), TEXTS[:2], out=tmp_path / "a", workers=1, relations={"own": lambda window: [0] * len(window)})
+    model = headscope.load(str(folder))
+    next(model.network.parameters()).data.add_(1)
+    with pytest.raises(HeadscopeError, match="are not those that workers load under its name"):
+        run(model, TEXTS[:2], out=tmp_path / "b", workers=1)
+    model.spec = None
+    with pytest.raises(HeadscopeError, match=r"was not loaded by headscope\.load"):
+        run(model, TEXTS[:2], out=tmp_path / "c", workers=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"workers": 0}, "workers=0"),
+        ({"engine": "spark"}, "use one of local, ray"),
+        ({"ray_address": "auto"}, "ask for it: --engine ray"),
+        ({"engine": "ray", "gpus_per_worker": -1}, "gpus_per_worker=-1"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], said: str, tiny: Tiny) -> None:
+    with pytest.raises(HeadscopeError, match=said):
+        run(tiny("gpt2"), TEXTS[:2], **options)
+
+
+def test_a_worker_ends_with_the_process_that_began_it(folder: Path) -> None:
+    child = os.fork()
+    if not child:
+        crew = ProcessCrew(ModelSpec(str(folder)), 1, 1)
+        crew.hire()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    psutil.wait_procs(workers_of(1) + [p for p in psutil.process_iter() if _is_worker(p)], timeout=60)
+    assert not [p for p in psutil.process_iter() if _is_worker(p)]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and "process_worker" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
