@@ -1,0 +1,103 @@
+"""What the tests of object stores share: a store with faults, and S3 as a server of this machine."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
+
+
+class Faulty(MemoryFileSystem):
+    """An object store in memory, `faulty://`, that fails as real ones do. What fails is drawn from a seed."""
+
+    protocol = "faulty"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    rate: ClassVar[float] = 0.0  # of calls that fail
+    half: ClassVar[bool] = False  # puts that fail leave half of the object, but for conditional ones
+    lost: ClassVar[bool] = False  # puts that fail are carried out all the same: the answer is lost
+    lag: ClassVar[int] = 0  # listings do not show the newest so many objects
+    draw: ClassVar[random.Random] = random.Random(0)
+    failed: ClassVar[int] = 0
+    written: ClassVar[list[str]] = []
+    lock: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def clear(cls, **faults: Any) -> None:
+        cls.store.clear()
+        cls.written.clear()
+        cls.failed, cls.draw = 0, random.Random(7)
+        for name, value in ({"rate": 0.0, "half": False, "lost": False, "lag": 0} | faults).items():
+            setattr(cls, name, value)
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        return super()._strip_protocol(str(path).replace("faulty://", "memory://"))
+
+    def _fails(self) -> bool:
+        fails = self.draw.random() < self.rate
+        type(self).failed += fails
+        return fails
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        with self.lock:
+            fails = self._fails()
+            if fails and (not (self.half or self.lost) or (self.half and mode == "create")):
+                raise OSError("503 Slow Down")
+            super().pipe_file(path, value[: len(value) // 2] if fails and self.half else value, mode=mode)
+            self.written.append(self._strip_protocol(path))
+            if fails:
+                raise OSError("the connection was lost")
+
+    def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
+        with self.lock:
+            if self._fails():
+                raise OSError("503 Slow Down")
+            return bytes(super().cat_file(path, start, end))
+
+    def find(self, path: str, *args: Any, **options: Any) -> list[str]:
+        with self.lock:
+            if self._fails():
+                raise OSError("503 Slow Down")
+            hidden = set(self.written[len(self.written) - self.lag :])
+            return [each for each in super().find(path, *args, **options) if each not in hidden]
+
+
+class Overwriting(MemoryFileSystem):
+    """A store that knows no conditional create, `overwriting://`."""
+
+    protocol = "overwriting"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return super()._strip_protocol(str(path).replace("overwriting://", "memory://"))
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        super().pipe_file(path, value)
+
+
+for kind in (Faulty, Overwriting):
+    fsspec.register_implementation(kind.protocol, kind, clobber=True)
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """moto's S3 on a port of this machine; gives its address."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
