@@ -79,7 +79,7 @@ def test_every_store_keeps_what_it_is_given(store: Store, tmp_path: Path) -> Non
 @pytest.mark.usefixtures("quick")
 def test_one_process_at_a_time(store: Store) -> None:
     first = store.claim()
-    with pytest.raises(HeadscopeError, match="another process is working in .*: process"):
+    with pytest.raises(HeadscopeError, match=r"another process is working in .*: process"):
         open_store(store.name).claim()
     first.check()
     first.release()

@@ -75,11 +75,20 @@ def write_result(
 
 def _bounds(chosen: Sequence[tuple[Shards, int]], blocks: Sequence[tuple[int, ...]]) -> Largest:
     """What no count of a block exceeds: the largest of each of its shards, added up."""
-    each = [source.largest(number) for source, number in chosen]
-    return {
-        stack: {name: max(sum(each[number][stack][name] for number in block) for block in blocks) for name in names}
-        for stack, names in each[0].items()
-    }
+    bounds: Largest = {}
+    for block in blocks:
+        added: Largest = {}
+        for number in block:
+            source, own = chosen[number]
+            for stack, names in source.largest(own).items():
+                of_stack = added.setdefault(stack, {})
+                for name, largest in names.items():
+                    of_stack[name] = of_stack.get(name, 0) + largest
+        for stack, names in added.items():
+            of_stack = bounds.setdefault(stack, {})
+            for name, largest in names.items():
+                of_stack[name] = max(of_stack.get(name, 0), largest)
+    return bounds
 
 
 def _write_groups(writers: Writers, sources: Sequence[Shards], groups: Sequence[str], token_text: TokenText) -> None:

@@ -16,12 +16,13 @@ from pathlib import Path
 from headscope.errors import HeadscopeError, brief
 from headscope.files import sha256_of
 from headscope.measures.variables import Shape, Sums, variable
-from headscope.result.parts import Array, ShardInfo, add_sums, as_block, largest_in_block
+from headscope.result.parts import Array, ShardInfo, add_sums, as_block, kept_for_groups, largest_in_block
 from headscope.result.shards import Largest, largest_counts, unpack
 from headscope.runs.manifest import Manifest, read_manifest
 from headscope.stores import Store, open_store
 
 MANIFEST, SHARDS, SUMS = "run.json", "shards", "h5"
+GROUPS_AT_ONCE = 8  # whose sums are held while blocks are made
 OWN = (MANIFEST, SHARDS, "claims")  # what a run's folder may hold before there is a manifest
 
 
@@ -176,16 +177,32 @@ def _hash_of(content: bytes | Path) -> str:
 
 
 class FolderShards:
-    """The shards of a folder, for merging."""
+    """The shards of a folder, for merging. Each is read once: what is kept for groups is added up as blocks are made.
+
+    Where there are many groups that would take too much memory, and shards are read again for it.
+    """
 
     def __init__(self, folder: RunFolder, shards: list[FinishedShard], shapes: Mapping[str, Shape]) -> None:
         self.folder, self.shards, self.shapes = folder, shards, shapes
         self.infos = [ShardInfo.of_shard(shard.group, shard.texts, shard.hash) for shard in shards]
+        groups: dict[str, list[int]] = {}
+        for place, shard in enumerate(shards):
+            groups.setdefault(shard.group, []).append(place)
+        self._members, self._once = groups, len(groups) <= GROUPS_AT_ONCE
+        self._added: dict[str, list[int]] = {}  # by group: shards that are in its sums
+        self._group_sums: dict[str, Sums] = {}
+        self._for_groups = {each.name for shape in shapes.values() for each in kept_for_groups(shape)}
 
     def sums(self, number: int) -> Sums:
         """One shard's sums as blocks keep them."""
-        data = self.folder.data(self.shards[number])
-        return as_block(unpack(data, lambda name: variable(name).kept == "block"), self.shapes)
+        shard = self.shards[number]
+        read = unpack(self.folder.data(shard), lambda name: self._once or variable(name).kept == "block")
+        if self._once:
+            self._added.setdefault(shard.group, []).append(number)
+            total = self._group_sums.setdefault(shard.group, {})
+            for stack, sums in read.items():
+                add_sums(total.setdefault(stack, {}), {name: sums[name] for name in sums if name in self._for_groups})
+        return as_block(read, self.shapes)
 
     def largest(self, number: int) -> Largest:
         """Bounds for its counts."""
@@ -194,6 +211,8 @@ class FolderShards:
     def group_sums(self, group: str, name: str) -> dict[str, Array]:
         """One variable's sums over a group's shards, in their order."""
         total: Sums = {}
+        if self._added.get(group) == self._members[group]:  # all of them, and in their order
+            return {stack: sums[name] for stack, sums in self._group_sums[group].items() if name in sums}
         for shard in self.shards:
             if shard.group == group:
                 for stack, sums in unpack(self.folder.data(shard), lambda each: each == name).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import Any
 
@@ -20,13 +21,11 @@ class RayCrew:
         self.spec, self.gpus = spec, gpus
         self._began = not ray.is_initialized()
         if self._began:
+            _check_reachable(address)
             try:
                 ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=False)
             except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-                raise HeadscopeError(
-                    f"the Ray cluster {address or 'of this machine'!r} cannot be reached: {brief(error)}",
-                    "check --ray-address; `ray status` on its head shows whether it runs",
-                ) from error
+                raise _unreachable(address, error) from error
         self.wanted, self.cores = self._shares(workers, cores)
         self._actors: dict[int, Any] = {}
         self._waiting: dict[Any, tuple[int, int]] = {}  # by reference: worker and call
@@ -121,6 +120,24 @@ class RayCrew:
                 self.dismiss(worker)
             if self._began:
                 self.ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Ray itself tries for many minutes; whether anybody listens there is known at once."""
+    host, _, port = (address or "").rpartition(":")
+    if not port.isdigit() or "/" in host:  # "auto", or an address of Ray's client
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str | None, error: Exception) -> HeadscopeError:
+    return HeadscopeError(
+        f"the Ray cluster {address or 'of this machine'!r} cannot be reached: {brief(error)}",
+        "check --ray-address; `ray status` on its head shows whether it runs",
+    )
 
 
 def _cause(error: Any) -> BaseException:
