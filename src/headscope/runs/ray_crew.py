@@ -10,6 +10,8 @@ from headscope.errors import HeadscopeError, brief
 from headscope.models.spec import ModelSpec
 from headscope.runs.crew import Answer, CrewLost
 
+LOOK_EVERY, GONE_AFTER = 3.0, 10.0  # seconds: how often a silent cluster's head is looked for, when it counts as gone
+
 
 class RayCrew:
     """Actors of a cluster; without an address, of one that Ray begins on this machine or is part of already."""
@@ -26,6 +28,9 @@ class RayCrew:
                 ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=False)
             except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
                 raise _unreachable(address, error) from error
+        self._head = str(ray.get_runtime_context().gcs_address)
+        self._seen = time.monotonic()  # when the head was last known to be there
+        self._lost = False
         self.wanted, self.cores = self._shares(workers, cores)
         self._actors: dict[int, Any] = {}
         self._waiting: dict[Any, tuple[int, int]] = {}  # by reference: worker and call
@@ -75,7 +80,9 @@ class RayCrew:
         try:
             ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=seconds)
         except Exception as error:
-            raise CrewLost(f"{type(error).__name__}: {brief(error)}") from error
+            raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
+        if not ready:
+            self._look_for_the_head()
         found = []
         for reference in ready:
             worker, call = self._waiting.pop(reference)
@@ -91,8 +98,24 @@ class RayCrew:
             except ray.exceptions.RayTaskError as error:
                 found.append(Answer(worker, call, error=_cause(error)))
             except Exception as error:  # whatever else: Ray itself is in trouble
-                raise CrewLost(f"{type(error).__name__}: {brief(error)}") from error
+                raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
         return found
+
+    def _look_for_the_head(self) -> None:
+        """Ray waits for a lost head for minutes, then ends this process without a word; this notices it earlier."""
+        if time.monotonic() - self._seen < LOOK_EVERY:
+            return
+        try:
+            _check_reachable(self._head)
+        except HeadscopeError as error:
+            if time.monotonic() - self._seen > GONE_AFTER:
+                raise self._gone(error.problem) from error
+        else:
+            self._seen = time.monotonic()
+
+    def _gone(self, why: str) -> CrewLost:
+        self._lost = True
+        return CrewLost(why)
 
     def _forget(self, worker: int) -> None:
         self._actors.pop(worker, None)
@@ -115,7 +138,7 @@ class RayCrew:
 
     def close(self) -> None:
         """End all actors, and the connection where it was begun here."""
-        if self.ray.is_initialized():
+        if self.ray.is_initialized() and not self._lost:
             for worker in list(self._actors):
                 self.dismiss(worker)
             if self._began:
