@@ -18,7 +18,7 @@ from headscope.runs.folder import RunFolder
 from headscope.stores import Store, claims, objects, open_store
 from headscope.stores.store import ClaimLost
 from remote import Faulty, s3_server
-from runs import TEXTS, Counting, Tiny, run, stop_after
+from runs import TEXTS, Counting, Tiny, run, same_bytes, stop_after
 
 OPTIONS: dict[str, Any] = {"shard_size": 4, "per_text": True, "threads": 1}
 FILES = ("result.nc", "heads.parquet", "texts.parquet")
@@ -231,3 +231,27 @@ def test_two_writers_cannot_both_win(tiny: Tiny, local: list[bytes], monkeypatch
     shown = Counting()
     run(tiny("gpt2"), TEXTS, out="faulty://run", progress=shown, **OPTIONS)
     assert shown.said == ["the run is finished already"]
+
+
+def test_texts_are_read_from_an_object_store(s3: str, tiny: Tiny, tmp_path: Path) -> None:
+    import pandas as pd
+
+    rows = [{"text": text, "id": str(k)} for k, text in enumerate(TEXTS)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    files = fsspec.filesystem("s3")
+    files.pipe_file("bucket/texts/a.jsonl", "".join(lines.splitlines(keepends=True)[:10]).encode())
+    import gzip
+
+    files.pipe_file("bucket/texts/b.jsonl.gz", gzip.compress("".join(lines.splitlines(keepends=True)[10:]).encode()))
+    files.pipe_file("bucket/texts/notes.png", b"no text")
+    frame = tmp_path / "c.parquet"
+    pd.DataFrame(rows).to_parquet(frame)
+    files.put_file(str(frame), "bucket/table/c.parquet")
+    (tmp_path / "all.jsonl").write_text(lines)
+    local = run(tiny("gpt2"), str(tmp_path / "all.jsonl"), out=tmp_path / "local", shard_size=4)
+    for number, source in enumerate((f"{s3}/texts", f"{s3}/texts/*.jsonl*", f"{s3}/table/c.parquet")):
+        same_bytes(local, run(tiny("gpt2"), source, out=tmp_path / str(number), shard_size=4))
+    both = headscope.texts.corpus.open_paths([f"{s3}/texts/a.jsonl", f"{s3}/texts/b.jsonl.gz"])
+    same_bytes(local, run(tiny("gpt2"), both, out=tmp_path / "both", shard_size=4))
+    with pytest.raises(HeadscopeError, match="there are no texts at 's3://bucket/nothing'"):
+        run(tiny("gpt2"), f"{s3}/nothing")

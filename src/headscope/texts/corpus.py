@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from headscope.errors import HeadscopeError
+from headscope.stores import is_url
 from headscope.texts import readers
 from headscope.texts.one import passages
 from headscope.texts.records import Bad, BadRecords, Fields, Record, from_item, storable
@@ -288,7 +289,17 @@ def open_paths(names: Iterable[str], **options: Any) -> Corpus:
         return open_texts(paths[0], **options)
     if any(name in ("-", SHIPPED) or name.startswith("hf:") for name in paths):
         raise HeadscopeError("standard input and data sets are read alone", "name nothing else beside them")
+    if any(is_url(name) for name in paths):
+        return _open_names(paths, **options)
     return open_texts([Path(name) for name in paths], **options)
+
+
+def _open_names(
+    names: list[str], text_field: str = "text", group_field: str | None = None, cluster_field: str | None = None,
+    id_field: str = "id", split: str = "line", format: str | None = None, **options: Any,
+) -> Corpus:  # fmt: skip
+    """Several names, addresses of object stores among them."""
+    return _from_names(names, Fields(text_field, group_field, id_field, cluster_field), split, format, options)
 
 
 def _shipped_passages(fields: Fields) -> Iterator[Record | Bad]:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from headscope.errors import HeadscopeError, brief
+from headscope.stores import is_url
 from headscope.texts.one import LARGEST_FILE
 from headscope.texts.records import Bad, Fields, Record, from_mapping, to_record
+from headscope.texts.remote import RemoteFile, find_remote
 
 FORMATS = {
     "text": (".txt", ".text", ".md"),
@@ -36,15 +38,18 @@ BLOCK = 256  # rows of a Parquet file held at once
 Records = Iterator[Record | Bad]
 
 
-def find_files(names: list[str]) -> list[Path]:
+def find_files(names: list[str]) -> list[Path | RemoteFile]:
     """The files that paths, folders and patterns stand for, in an order that does not depend on the file system.
 
     >>> find_files(["nowhere.txt"])
     Traceback (most recent call last):
     headscope.errors.HeadscopeError: there is no file or folder 'nowhere.txt'. To fix it: check the path.
     """
-    files: list[Path] = []
+    files: list[Path | RemoteFile] = []
     for name in names:
+        if is_url(name):
+            files += _found_remote(name)
+            continue
         if len(name) > LONGEST_PATH:
             raise HeadscopeError(
                 f"{name[:40]!r}… is not a path", "give texts as a list of strings, files by their names"
@@ -68,7 +73,17 @@ def find_files(names: list[str]) -> list[Path]:
     return files
 
 
-def format_of(file: Path) -> str | None:
+def _found_remote(url: str) -> list[RemoteFile]:
+    found = find_remote(url)
+    if len(found) == 1 and str(found[0]) == url:
+        return found  # named itself, whatever it is called
+    texts = [file for file in found if format_of(file)]
+    if not texts:
+        raise HeadscopeError(f"there are no texts at {url!r}", "check the address; the bucket and the region, too")
+    return texts
+
+
+def format_of(file: Path | RemoteFile) -> str | None:
     """What a file's name says it holds.
 
     >>> format_of(Path("a.jsonl.gz")), format_of(Path("b.TXT")), format_of(Path("c.png"))
@@ -83,7 +98,7 @@ def format_of(file: Path) -> str | None:
     return None
 
 
-def read_file(file: Path, fields: Fields, split: str, format_: str | None) -> Records:
+def read_file(file: Path | RemoteFile, fields: Fields, split: str, format_: str | None) -> Records:
     """The records of one file."""
     format_ = format_ or format_of(file)
     if format_ is None:
@@ -265,12 +280,12 @@ def _csv(stream: BinaryIO, name: str, fields: Fields, delimiter: str) -> Records
         yield from_mapping(where, {key: value for key, value in row.items() if isinstance(key, str)}, fields)
 
 
-def _parquet(file: Path, fields: Fields) -> Records:
+def _parquet(file: Path | RemoteFile, fields: Fields) -> Records:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(file) as opened:
+        with file.open("rb") as raw, pq.ParquetFile(raw) as opened:
             names = opened.schema_arrow.names
             check_columns(file.name, names, fields)
             wanted = [name for name in (*fields.needed.values(), fields.id) if name in names]
