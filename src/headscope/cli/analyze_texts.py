@@ -9,6 +9,7 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,12 +58,15 @@ def run_analyze(args: Namespace) -> None:
     if args.dry_run:
         _dry_run(model, corpus, relations, layers, choices, asked, args)
         return
+    # Ray writes what it has to say of lost workers to standard output, where a program may wait for JSON.
+    aside = redirect_stdout(sys.stderr) if args.engine == RAY else nullcontext()
     try:
-        result = headscope.analyze(
-            model, corpus, out=args.out, layers=layers, relations=relations, **asdict(asked), strict=args.strict,
-            engine=args.engine, workers=args.workers, ray_address=args.ray_address,
-            gpus_per_worker=args.gpus_per_worker, progress=_progress(args), **choices,
-        )  # fmt: skip
+        with aside:
+            result = headscope.analyze(
+                model, corpus, out=args.out, layers=layers, relations=relations, **asdict(asked), strict=args.strict,
+                engine=args.engine, workers=args.workers, ray_address=args.ray_address,
+                gpus_per_worker=args.gpus_per_worker, progress=_progress(args), **choices,
+            )  # fmt: skip
     except KeyboardInterrupt as stopped:
         called = os.path.basename(sys.argv[0])
         called = "python -m headscope" if called == "__main__.py" else shlex.quote(called)
