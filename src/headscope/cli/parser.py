@@ -187,7 +187,9 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     work.add_argument("--dry-run", action="store_true", help="measure a few batches; tell time, memory and disk")
     work.add_argument("--per-text", action="store_true", help="also write a row per text, layer and head")
     work.add_argument("--batch-size", type=int, metavar="N", help="windows in a batch (default: measured)")
-    work.add_argument("--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most)")
+    work.add_argument(
+        "--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most, or a 4,096th)"
+    )
     _working(work)
     many = parser.add_argument_group("several processes, or a cluster", "The result is the same, to the last byte.")
     many.add_argument(

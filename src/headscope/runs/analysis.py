@@ -27,6 +27,7 @@ from headscope.runs.progress import Progress, choose_progress
 from headscope.runs.settings import Settings, make_settings
 from headscope.runs.worker import stack_shapes
 from headscope.texts import Corpus, ReadingOptions, Survey, open_texts
+from headscope.texts.corpus import survey_of
 
 
 class AnalyzeOptions(RunChoices, ReadingOptions, total=False):
@@ -85,7 +86,7 @@ def analyze(
         settings = make_settings(facts.model, choices, layers=layers, relations=relations)
         corpus = open_texts(texts, **reading, seed=settings.choices.seed)
         try:
-            survey = checked_survey(corpus, strict, progress)
+            survey = checked_survey(corpus, strict, progress, chosen)
             temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
             folder = RunFolder(temporary.name if temporary is not None else out)  # type: ignore[arg-type]
             try:
@@ -131,9 +132,12 @@ def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoice
     return reading, choices  # type: ignore[return-value]
 
 
-def checked_survey(corpus: Corpus, strict: bool, progress: Progress) -> Survey:
+def checked_survey(corpus: Corpus, strict: bool, progress: Progress, engine: Engine | None = None) -> Survey:
     """Look through the texts; none at all is an error, and bad ones are where the caller is strict."""
-    survey = corpus.survey(progress.surveyed)
+    if engine is not None and corpus.pieces is not None:
+        survey = survey_of(engine.survey(corpus.pieces, progress.surveyed))
+    else:
+        survey = corpus.survey(progress.surveyed)
     if survey.known:
         check_clusters(survey)
         check_bad(survey.texts, survey.bad, survey.first_bad, strict, corpus.name)

@@ -19,8 +19,8 @@ class ClusterCount:
     """Counts clusters, and those that come again in another shard: eight bytes are kept of each, however many.
 
     >>> count = ClusterCount()
-    >>> count.add([Record("1", "One.", cluster="a"), Record("2", "Two.", cluster="b")])
-    >>> count.add([Record("3", "Three.", cluster="a"), Record("4", "Four.")])
+    >>> count.add(["a", "b"])
+    >>> count.add(["a"])
     >>> count.number, count.again
     (2, 1)
     """
@@ -28,9 +28,8 @@ class ClusterCount:
     def __init__(self) -> None:
         self._seen = array("Q")  # a hash of each cluster for each shard that it is in
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Take in the texts of one shard."""
-        names = dict.fromkeys(record.cluster for record in records if record.cluster)
+    def add(self, names: Iterable[str]) -> None:
+        """Take in the clusters of one shard."""
         self._seen.extend(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) for name in names)
 
     @property

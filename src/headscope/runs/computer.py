@@ -12,8 +12,10 @@ from headscope.models.spec import ModelSpec
 from headscope.runs.deal import Shard
 from headscope.runs.engine import ComputedShard, EngineFacts, WorkOrder, finishing
 from headscope.runs.local_engine import LocalEngine, same_threads
+from headscope.runs.places import PlacedShard
 from headscope.runs.worker import Worker
 from headscope.texts import Record
+from headscope.texts.pieces import Piece, PieceSurvey, survey_piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,13 @@ class ShardComputer:
         self._worker = self.engine.worker()
         return fits
 
-    def shard(self, shard: Shard, batch: int) -> ComputedShard | TooMuch:
-        """Compute one shard."""
-        worker = self._worker
+    def survey(self, piece: Piece) -> PieceSurvey:
+        """Look through one piece of the collection."""
+        return survey_piece(piece)
+
+    def shard(self, placed: Shard | PlacedShard, batch: int) -> ComputedShard | TooMuch:
+        """Read and compute one shard."""
+        worker, shard = self._worker, placed.read()
         if worker is None:
             raise AssertionError("prepare comes first")
         try:

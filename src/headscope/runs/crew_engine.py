@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,11 @@ from headscope.runs.computer import TooMuch
 from headscope.runs.crew import Answer, Crew, CrewLost
 from headscope.runs.deal import Shard
 from headscope.runs.engine import ComputedShard, EngineFacts, Work, WorkOrder
+from headscope.runs.places import PlacedShard
 from headscope.texts import Record
+from headscope.texts.pieces import Piece, PieceSurvey
 
+AnyShard = Shard | PlacedShard
 TRIES = 3  # of a shard, each of which ended a worker
 IN_HAND = 2  # shards that a worker has: one at work, one waiting
 FAILED_STARTS = 3  # workers in a row that end before they are ready: the machine's fault, or the model's
@@ -32,12 +35,12 @@ WAIT = 0.5  # seconds at a time
 class _Member:
     """One worker: whether it is ready, and the shards it has."""
 
-    calls: dict[int, str | Shard] = field(default_factory=dict)  # what was asked, in order
+    calls: dict[int, str | AnyShard] = field(default_factory=dict)  # what was asked, in order
     ready: bool = False
 
     @property
-    def shards(self) -> list[Shard]:
-        return [each for each in self.calls.values() if isinstance(each, Shard)]
+    def shards(self) -> list[AnyShard]:
+        return [each for each in self.calls.values() if not isinstance(each, str)]
 
 
 class CrewEngine:
@@ -69,6 +72,10 @@ class CrewEngine:
         """Have one worker measure what fits; the others are told the order when they come."""
         fits: int | None = self._ask("prepare", order, first, batch)
         self._order = order, batch
+        asked, *others = self._members
+        self._members[asked].ready = True
+        for number in others:  # that came to look through the texts
+            self._tell_order(number)
         return fits
 
     def token_text(self, ids: Sequence[int]) -> list[str]:
@@ -76,12 +83,38 @@ class CrewEngine:
         text: list[str] = self._ask("token_text", list(ids))
         return text
 
+    def survey(self, pieces: Sequence[Piece], on_progress: Callable[[int], None]) -> list[PieceSurvey]:
+        """Pieces are dealt out to all workers; of one that ends, the others take what it had."""
+        found: dict[int, PieceSurvey] = {}
+        asked: dict[tuple[int, int], int] = {}  # by worker and call: the piece
+        waiting = deque(range(len(pieces)))
+        while len(found) < len(pieces):
+            while len(self._members) < min(self.crew.wanted, len(pieces)):
+                self._hire()
+            for number in self._members:
+                if waiting and not any(worker == number for worker, _ in asked):
+                    piece = waiting.popleft()
+                    asked[number, self.crew.call(number, "survey", pieces[piece])] = piece
+            for answer in self.crew.answers(WAIT):
+                if answer.died:
+                    self._members.pop(answer.worker, None)
+                    lost = [key for key in asked if key[0] == answer.worker]
+                    waiting.extend(asked.pop(key) for key in lost)
+                    self._failed(answer.died)
+                elif answer.error is not None:
+                    raise answer.error
+                elif (answer.worker, answer.call) in asked:
+                    found[asked.pop((answer.worker, answer.call))] = answer.value
+                    self._failed_starts = 0
+                    on_progress(sum(each.texts for each in found.values()))
+        return [found[place] for place in range(len(pieces))]
+
     def _ask(self, method: str, *arguments: Any) -> Any:
         """One worker's answer; another is asked where it ends before."""
         while True:
             number = next(iter(self._members), None)
             if number is None:
-                number = self._hire(ready=True)
+                number = self._hire()
             call = self.crew.call(number, method, *arguments)
             answer = self._answer_to(number, call)
             if not answer.died:
@@ -110,15 +143,21 @@ class CrewEngine:
                 "every finished shard is kept, and the same command goes on from there once they are back",
             ) from error
 
-    def _hire(self, ready: bool = False) -> int:
+    def _hire(self) -> int:
         number = self.crew.hire()
-        member = self._members[number] = _Member(ready=ready)
-        if not ready and self._order is not None:
-            order, batch = self._order
-            member.calls[self.crew.call(number, "facts")] = "facts"
-            # What fits was measured by the first worker; the others take that, and halve it where they have less room.
-            member.calls[self.crew.call(number, "prepare", order, (), batch or 1)] = "prepare"
+        self._members[number] = _Member()
+        if self._order is not None:
+            self._tell_order(number)
         return number
+
+    def _tell_order(self, number: int) -> None:
+        """What fits was measured by the first worker; the others take that, and halve it where they have less room."""
+        if self._order is None:
+            raise AssertionError("prepare comes first")
+        order, batch = self._order
+        calls = self._members[number].calls
+        calls[self.crew.call(number, "facts")] = "facts"
+        calls[self.crew.call(number, "prepare", order, (), batch or 1)] = "prepare"
 
     def _failed(self, why: str) -> None:
         self._failed_starts += 1
@@ -139,8 +178,8 @@ class _Shift:
     def __init__(self, engine: CrewEngine, work: Work) -> None:
         self.engine, self.crew, self.work = engine, engine.crew, work
         self.members = engine._members
-        self.coming: Iterator[Shard] = work.shards()
-        self.again: deque[Shard] = deque()
+        self.coming: Iterator[AnyShard] = work.shards(by_place=True)
+        self.again: deque[AnyShard] = deque()
         self.tries: Counter[int] = Counter()
         self.exhausted = False
         self.heard = time.monotonic()  # when a worker last answered
@@ -165,7 +204,7 @@ class _Shift:
         if self.work.stopping() and not (self.exhausted and not self.again):
             raise KeyboardInterrupt
 
-    def _next(self) -> Shard | None:
+    def _next(self) -> AnyShard | None:
         """The next shard to compute."""
         if self.work.stopping():
             return None
@@ -193,7 +232,7 @@ class _Shift:
         if shard is not None:
             self._hand(number, member, shard)
 
-    def _hand(self, number: int, member: _Member, shard: Shard) -> None:
+    def _hand(self, number: int, member: _Member, shard: AnyShard) -> None:
         call = self.crew.call(number, "shard", shard, self.work.batch(shard.number))
         member.calls[call] = shard
 
@@ -213,14 +252,14 @@ class _Shift:
             self.crew.dismiss(answer.worker)  # who knows what else is wrong there
             member.calls = {answer.call: asked, **member.calls} if asked is not None else member.calls
             self._lost(answer.worker, member, f"{type(answer.error).__name__}: {brief(answer.error)}")
-        elif isinstance(asked, Shard):
-            self._shard_is_done(asked, answer.value)
         elif asked == "facts":
             self._check_facts(answer.value)
         elif asked == "prepare":
             member.ready, self.engine._failed_starts = True, 0
+        elif asked is not None and not isinstance(asked, str):
+            self._shard_is_done(asked, answer.value)
 
-    def _shard_is_done(self, shard: Shard, value: ComputedShard | TooMuch) -> None:
+    def _shard_is_done(self, shard: AnyShard, value: ComputedShard | TooMuch) -> None:
         if isinstance(value, TooMuch):
             if value.batch <= self.work.batch(shard.number):  # otherwise a smaller one is in use by now
                 self.work.use_less(shard.number, value.batch)

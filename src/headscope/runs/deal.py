@@ -11,7 +11,8 @@ from itertools import chain
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.plan import LARGEST_SHARD, MOST_WINDOWS, SHARDS, default_shard_size
 from headscope.texts import Bad, BadRecords, Record
-from headscope.texts.corpus import check_groups, hash_of
+from headscope.texts.corpus import check_groups
+from headscope.texts.text_hash import hash_of
 
 MOST_CHARACTERS = 64_000_000  # of a stream that are looked at before its shard size is chosen
 
@@ -23,6 +24,20 @@ class Shard:
     number: int
     group: str
     records: tuple[Record, ...]
+
+    @property
+    def texts(self) -> int:
+        """How many they are."""
+        return len(self.records)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Those that have a text in it."""
+        return tuple(dict.fromkeys(record.cluster for record in self.records if record.cluster))
+
+    def read(self) -> Shard:
+        """The shard with its texts, which it has already."""
+        return self
 
     @property
     def hash(self) -> str:

@@ -16,11 +16,13 @@ from headscope.models.spec import ModelFacts
 from headscope.result.shards import pack
 from headscope.runs.deal import Shard
 from headscope.runs.folder import FinishedShard
+from headscope.runs.places import PlacedShard
 from headscope.runs.progress import Progress
 from headscope.runs.row_files import row_files
 from headscope.runs.settings import Settings
 from headscope.runs.worker import ShardResult
 from headscope.texts import Record
+from headscope.texts.pieces import Piece, PieceSurvey
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class Work(Protocol):
 
     progress: Progress
 
-    def shards(self) -> Iterator[Shard]:
-        """The shards that are missing, in their order."""
+    def shards(self, by_place: bool) -> Iterator[Shard | PlacedShard]:
+        """The shards that are missing, in their order; by the places of their texts, where these can be told."""
 
     def batch(self, number: int) -> int:
         """How many windows go through the model at once in this shard."""
@@ -72,12 +74,15 @@ class Work(Protocol):
     def stopping(self) -> bool:
         """Whether no more shards are to be begun."""
 
-    def put_aside(self, shard: Shard, why: str) -> None:
+    def put_aside(self, shard: Shard | PlacedShard, why: str) -> None:
         """This shard cannot be computed; the others are."""
 
 
 class Engine(Protocol):
     """Runs shards, whoever computes them."""
+
+    def survey(self, pieces: Sequence[Piece], on_progress: Callable[[int], None]) -> list[PieceSurvey]:
+        """Look through the pieces of a collection; told how many texts there are so far."""
 
     def facts(self) -> EngineFacts:
         """Of the model as it is loaded, and of the machine."""

@@ -14,6 +14,7 @@ from headscope.runs.deal import Shard, deal
 from headscope.runs.engine import ComputedShard
 from headscope.runs.folder import FinishedShard, RunFolder
 from headscope.runs.manifest import Manifest
+from headscope.runs.places import PlacedShard, deal_places
 from headscope.runs.planning import Texts
 from headscope.runs.progress import Progress
 
@@ -31,10 +32,10 @@ class Execution:
         self.finished: dict[int, FinishedShard] = {}
         self._aside: list[str] = []
 
-    def shards(self) -> Iterator[Shard]:
+    def shards(self, by_place: bool) -> Iterator[Shard | PlacedShard]:
         """The shards that are not finished yet."""
-        for shard in deal(self.texts.records, self.manifest.plan.shard_size, self.texts.bad):
-            self.clusters.add(shard.records)
+        for shard in self._dealt(by_place):
+            self.clusters.add(shard.clusters)
             self.number = shard.number + 1
             before = self.folder.finished_shard(shard.number)
             if before is None:
@@ -42,10 +43,18 @@ class Execution:
                     self.progress.say(f"shard {shard.number} is damaged and is computed again")
                 yield shard
                 continue
-            if before.hash != shard.hash:
+            # Of placed shards the texts are not at hand here; that they are the same follows from the fingerprint.
+            same = before.hash == shard.hash if isinstance(shard, Shard) else before.texts == shard.texts
+            if not same:
                 raise other_texts(f"the texts of shard {shard.number}", self.folder)
             self.finished[shard.number] = before
             self.progress.skip(before.texts)
+
+    def _dealt(self, by_place: bool) -> Iterator[Shard | PlacedShard]:
+        size, survey, pieces = self.manifest.plan.shard_size, self.texts.survey, self.texts.corpus.pieces
+        if by_place and survey.known and pieces is not None:
+            return iter(deal_places(pieces, survey.pieces, size))
+        return iter(deal(self.texts.records, size, self.texts.bad))
 
     def batch(self, number: int) -> int:
         """How many windows go through the model at once in this shard."""
@@ -63,9 +72,9 @@ class Execution:
         """Write a shard to the folder."""
         self.finished[computed.about.number] = self.folder.put_shard(computed.about, computed.data, computed.tables)
 
-    def put_aside(self, shard: Shard, why: str) -> None:
+    def put_aside(self, shard: Shard | PlacedShard, why: str) -> None:
         """Go on without a shard, for now."""
-        ids = [record.id for record in shard.records]
+        ids = [record.id for record in shard.read().records]
         named = ", ".join(ids[:NAMED]) + (f" … {ids[-1]}" if len(ids) > NAMED else "")
         self._aside.append(f"shard {shard.number} ({len(ids):,} texts: {named}), {why}")
         self.progress.say(f"put aside: {self._aside[-1]}")

@@ -22,12 +22,12 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
     """Put the shards together, write down that the run is finished, remove them."""
     shards, texts, folder, manifest = done.check_all(), done.texts, done.folder, done.manifest
     refused = [line for shard in shards for line in shard.refused]
-    first = [*texts.bad.first, *refused][:NAMED]
+    bad = texts.survey.bad_records if texts.survey.known else texts.bad
+    first = [*bad.first, *refused][:NAMED]
     number = sum(shard.texts for shard in shards)
-    check_bad(number, texts.bad.number + len(refused), first, strict, texts.corpus.name)
+    check_bad(number, bad.number + len(refused), first, strict, texts.corpus.name)
     if not sum(shard.windows for shard in shards):
         raise HeadscopeError(f"no window could be made of any text: {'; '.join(refused[:3])}", "check the texts")
-    bad = texts.survey.bad_records if texts.survey.known else texts.bad
     about = manifest.texts | {
         "texts": number - len(refused),
         "bad": bad.number,

@@ -21,6 +21,7 @@ from headscope.runs.machine import kind_of_machine
 from headscope.runs.paths import choose_path
 from headscope.runs.worker import ShardAhead, ShardResult, Threads, Worker
 from headscope.texts import Record
+from headscope.texts.pieces import Piece, PieceSurvey, survey_piece
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -39,6 +40,14 @@ class LocalEngine:
         return EngineFacts(
             facts_of(self.model), model_fingerprint(self.model), versions(), kind_of_machine(self.model.network.device)
         )
+
+    def survey(self, pieces: Sequence[Piece], on_progress: Callable[[int], None]) -> list[PieceSurvey]:
+        """One piece after the other."""
+        surveys: list[PieceSurvey] = []
+        for piece in pieces:
+            surveys.append(survey_piece(piece))
+            on_progress(sum(each.texts for each in surveys))
+        return surveys
 
     def choose_path(self, wanted: str | None, choices: Choices) -> tuple[str, str]:
         """Who counts here."""
@@ -105,7 +114,8 @@ class LocalEngine:
 def _begun(worker: Worker, work: Work) -> Iterator[tuple[Shard, ShardAhead]]:
     """The shards, some of them begun ahead."""
     waiting: deque[tuple[Shard, ShardAhead]] = deque()
-    for shard in work.shards():
+    for placed in work.shards(by_place=False):
+        shard = placed.read()
         waiting.append((shard, worker.begin(shard.records, work.batch(shard.number))))
         if len(waiting) > worker.ahead:
             yield waiting.popleft()

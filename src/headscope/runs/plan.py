@@ -8,6 +8,8 @@ from headscope.choices import COMPILED
 
 SHARDS = 32  # of a small collection; large ones have more, of the largest size
 LARGEST_SHARD = 1024  # texts
+MOST_SHARDS = 4096  # of a large collection: beyond that shards become larger, and add up more before they are written
+HUGE_SHARD = 16_384  # texts, however large the collection
 MOST_WINDOWS = 65_536  # of a shard, which are held at once: more than a gigabyte
 BATCH_TOKENS = {"cpu": 1024, "other": 32768}  # in a batch, at most: beyond that nothing gets faster
 LEAST_BATCHES = 2  # to a shard, however small: two cores have something to do
@@ -67,7 +69,12 @@ def default_batch(device: str, window: int) -> int:
 def default_shard_size(texts: int) -> int:
     """A thirty-second of the texts, 1,024 at most: few enough to lose, many enough for intervals.
 
+    Of millions of texts there are 4,096 shards, larger ones, until they have 16,384 texts.
+
     >>> default_shard_size(20_000), default_shard_size(64), default_shard_size(5), default_shard_size(10**6)
     (625, 2, 1, 1024)
+    >>> default_shard_size(10**7), default_shard_size(10**9)
+    (2442, 16384)
     """
-    return max(1, min(-(-texts // SHARDS), LARGEST_SHARD))
+    largest = min(max(LARGEST_SHARD, -(-texts // MOST_SHARDS)), HUGE_SHARD)
+    return max(1, min(-(-texts // SHARDS), largest))

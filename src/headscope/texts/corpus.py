@@ -6,11 +6,11 @@ groups and a fingerprint. A pipe or a generator passes by only once.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any, TypedDict
 
@@ -18,7 +18,9 @@ from headscope.errors import HeadscopeError
 from headscope.stores import is_url
 from headscope.texts import readers
 from headscope.texts.one import passages
+from headscope.texts.pieces import Piece, PieceSurvey, pieces_of, survey_piece, survey_records
 from headscope.texts.records import Bad, BadRecords, Fields, Record, from_item, storable
+from headscope.texts.text_hash import TextHash
 
 MOST_GROUPS = 100
 SHIPPED = "passages:"  # stands for the passages that come with headscope
@@ -35,6 +37,7 @@ class Survey:
     groups: dict[str, int] = field(default_factory=dict)
     bad_records: BadRecords = field(default_factory=BadRecords)
     fingerprint: str = ""
+    pieces: tuple[PieceSurvey, ...] = ()
 
     @property
     def bad(self) -> int:
@@ -72,13 +75,21 @@ class Corpus:
         limit: int | None = None,
         sample: int | None = None,
         seed: int = 0,
+        pieces: Callable[[], list[Piece]] | None = None,
     ) -> None:
         for option, number in (("limit", limit), ("sample", sample)):
             if number is not None and (not isinstance(number, int) or number < 1):
                 raise HeadscopeError(f"{option}={number}", "ask for at least one text")
         self._read, self.repeatable, self.name = read, repeatable, storable(name)
         self.limit, self.sample, self.seed = limit, sample, seed
+        self._pieces = pieces
         self._picked: list[int] | None = None  # which texts the sample takes, once the stream has been looked through
+
+    @cached_property
+    def pieces(self) -> list[Piece] | None:
+        """What can be read by itself, where all texts of files are taken; otherwise None."""
+        whole = self._pieces is not None and self.repeatable and self.limit is None and self.sample is None
+        return self._pieces() if whole and self._pieces is not None else None
 
     def records(self) -> Iterator[Record | Bad]:
         """The texts that are taken, and the bad records met on the way."""
@@ -166,25 +177,43 @@ class Corpus:
         """Look through all texts, where that is possible: how many, of which groups, and a hash of them all."""
         if not self.repeatable:
             return Survey(known=False)
-        survey = Survey()
-        digest = hashlib.sha256()
-        following: dict[str, tuple[str, int]] = {}  # by group: the cluster at hand, and its texts so far
-        for record in self.records():
-            if isinstance(record, Bad):
-                survey.bad_records.add(record)
-                continue
-            survey.texts += 1
-            survey.groups[record.group] = survey.groups.get(record.group, 0) + 1
+        surveys = []
+        if self.pieces is not None:
+            for piece in self.pieces:
+                surveys.append(survey_piece(piece))
+                if on_progress is not None:
+                    on_progress(sum(each.texts for each in surveys))
+        else:
+            surveys.append(survey_records(_counted(self.records(), on_progress)))
+        return survey_of(surveys)
+
+
+def _counted(records: Iterator[Record | Bad], on_progress: Callable[[int], None] | None) -> Iterator[Record | Bad]:
+    """Tells how many texts have gone by, now and then."""
+    texts = 0
+    for record in records:
+        yield record
+        texts += isinstance(record, Record)
+        if on_progress is not None and texts % 1000 == 0 and isinstance(record, Record):
+            on_progress(texts)
+
+
+def survey_of(pieces: Sequence[PieceSurvey]) -> Survey:
+    """What is known of a collection from looks through its pieces, in their order."""
+    survey, hash_ = Survey(pieces=tuple(pieces)), TextHash()
+    following: dict[str, tuple[str, int]] = {}  # by group: the cluster at hand, and its texts so far
+    for piece in pieces:
+        hash_.then(piece.hash)
+        survey.bad_records.extend(piece.bad)
+        for group, cluster, number in piece.runs:
+            survey.groups[group] = survey.groups.get(group, 0) + number
             check_groups(len(survey.groups))
-            cluster, number = following.get(record.group, ("", 0))
-            following[record.group] = (record.cluster, number + 1 if record.cluster == cluster else 1)
-            if record.cluster and following[record.group][1] > survey.largest_cluster[1]:
-                survey.largest_cluster = following[record.group]
-            digest.update(hash_of(record))
-            if on_progress is not None and survey.texts % 1000 == 0:
-                on_progress(survey.texts)
-        survey.fingerprint = digest.hexdigest()
-        return survey
+            before, texts = following.get(group, ("", 0))
+            following[group] = (cluster, texts + number if cluster == before else number)
+            if cluster and following[group][1] > survey.largest_cluster[1]:
+                survey.largest_cluster = following[group]
+    survey.texts, survey.fingerprint = hash_.number, hash_.hexdigest()
+    return survey
 
 
 def no_texts(name: str, bad: int, first: Sequence[str]) -> HeadscopeError:
@@ -199,16 +228,6 @@ def no_texts(name: str, bad: int, first: Sequence[str]) -> HeadscopeError:
         f"there are no texts in {name}: {bad:,} bad records, the first at {first[0]}",
         "name the fields that are there with --text-field and --group-field",
     )
-
-
-def hash_of(record: Record) -> bytes:
-    """What tells one text from another; not its id, which changes with the name of the file.
-
-    >>> hash_of(Record("a", "It rains.")) == hash_of(Record("b", "It rains."))
-    True
-    """
-    cluster = f"\x00{record.cluster}" if record.cluster else ""  # neither texts nor names hold that character
-    return hashlib.sha256(f"{record.group}\x00{record.text}{cluster}".encode()).digest()
 
 
 def check_groups(number: int) -> None:
@@ -324,4 +343,6 @@ def _from_names(names: list[Any], fields: Fields, split: str, format_: str | Non
 
     listed = ", ".join(str(f) for f in islice(files, 3)) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
     repeatable = all(file.is_file() for file in files)  # a pipe passes by once, whatever its name
-    return Corpus(records, repeatable=repeatable, name=listed, **options)
+    return Corpus(
+        records, repeatable=repeatable, name=listed, pieces=lambda: pieces_of(files, fields, split, format_), **options
+    )

@@ -106,12 +106,19 @@ def read_file(file: Path | RemoteFile, fields: Fields, split: str, format_: str 
             f"{str(file)!r} is not of a known format",
             "name the format: --format text, jsonl, csv or parquet",
         )
-    try:
+    with _readable(file):
         if format_ == "parquet":
             yield from _parquet(file, fields)
             return
         with file.open("rb") as opened, decompressed(opened, str(file)) as stream:
             yield from read_stream(stream, file.name, fields, split, format_, tabs=".tsv" in file.name.lower())
+
+
+@contextmanager
+def _readable(file: Path | RemoteFile) -> Iterator[None]:
+    """Whatever keeps a file from being read becomes a sentence."""
+    try:
+        yield
     except OSError as error:
         reason = error.strerror or brief(error)
         raise HeadscopeError(f"{str(file)!r} cannot be read: {reason}", "check the file and its permissions") from error
@@ -280,7 +287,8 @@ def _csv(stream: BinaryIO, name: str, fields: Fields, delimiter: str) -> Records
         yield from_mapping(where, {key: value for key, value in row.items() if isinstance(key, str)}, fields)
 
 
-def _parquet(file: Path | RemoteFile, fields: Fields) -> Records:
+def _parquet(file: Path | RemoteFile, fields: Fields, groups: list[int] | None = None, first: int = 0) -> Records:
+    """The records of a Parquet file, or of some of its row groups, the first row of which is the file's `first`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -289,8 +297,8 @@ def _parquet(file: Path | RemoteFile, fields: Fields) -> Records:
             names = opened.schema_arrow.names
             check_columns(file.name, names, fields)
             wanted = [name for name in (*fields.needed.values(), fields.id) if name in names]
-            number = 0
-            for block in opened.iter_batches(batch_size=BLOCK, columns=list(dict.fromkeys(wanted))):
+            number, columns_read = first, list(dict.fromkeys(wanted))
+            for block in opened.iter_batches(batch_size=BLOCK, row_groups=groups, columns=columns_read):
                 columns = {name: _values(block.column(name)) for name in block.schema.names}
                 for row in zip(*columns.values(), strict=True):
                     number += 1
@@ -299,6 +307,24 @@ def _parquet(file: Path | RemoteFile, fields: Fields) -> Records:
         raise HeadscopeError(
             f"{str(file)!r} is damaged or not a Parquet file: {brief(error)}", "check the file"
         ) from error
+
+
+def read_row_group(file: Path | RemoteFile, fields: Fields, group: int, first_row: int) -> Records:
+    """The records of one row group of a Parquet file."""
+    with _readable(file):
+        yield from _parquet(file, fields, [group], first_row)
+
+
+def row_groups(file: Path | RemoteFile) -> list[int]:
+    """How many rows each row group of a Parquet file has; none where it cannot be read, which its reader then tells."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with file.open("rb") as raw, pq.ParquetFile(raw) as opened:
+            return [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
+    except (pa.ArrowException, ValueError, OverflowError, OSError):
+        return []
 
 
 def _values(column: Any) -> list[Any]:

@@ -59,6 +59,11 @@ class BadRecords:
         if len(self.first) < NAMED:
             self.first.append(str(bad))
 
+    def extend(self, other: BadRecords) -> None:
+        """Count those of another part of the collection, after these."""
+        self.number += other.number
+        self.first = [*self.first, *other.first][:NAMED]
+
 
 @dataclass(frozen=True, slots=True)
 class Fields:

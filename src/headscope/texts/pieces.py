@@ -1,0 +1,118 @@
+"""Pieces of a collection that can be read by themselves: a file, or one row group of a Parquet file.
+
+Whoever has a piece reads it without anybody in front: looking through a collection and reading its shards can be done
+by many at once. What is found in pieces is put together in their order, and is what one reader would have found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headscope.texts import readers
+from headscope.texts.records import Bad, BadRecords, Fields, Record
+from headscope.texts.remote import RemoteFile
+from headscope.texts.text_hash import TextHash, hash_of
+
+AT_ONCE = 16  # Parquet files whose row groups are looked up at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file, or a row group of one, and how its records are read."""
+
+    file: Path | RemoteFile
+    fields: Fields
+    split: str
+    format: str | None
+    row_group: int | None = None
+    first_row: int = 0
+
+    def records(self) -> Iterator[Record | Bad]:
+        """Its records, bad ones among them."""
+        if self.row_group is not None:
+            return readers.read_row_group(self.file, self.fields, self.row_group, self.first_row)
+        return readers.read_file(self.file, self.fields, self.split, self.format)
+
+
+def pieces_of(files: Sequence[Path | RemoteFile], fields: Fields, split: str, format_: str | None) -> list[Piece]:
+    """The pieces of these files, in their order."""
+
+    def of_file(file: Path | RemoteFile) -> list[Piece]:
+        rows = readers.row_groups(file) if (format_ or readers.format_of(file)) == "parquet" else []
+        if len(rows) < 2:
+            return [Piece(file, fields, split, format_)]
+        begins = [sum(rows[:number]) for number in range(len(rows))]
+        return [Piece(file, fields, split, format_, number, begin) for number, begin in enumerate(begins)]
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return [piece for pieces in threads.map(of_file, files) for piece in pieces]
+
+
+@dataclass(slots=True)
+class PieceSurvey:
+    """What a look through a piece has shown: its texts as runs of one group and one cluster."""
+
+    runs: list[tuple[str, str, int]] = field(default_factory=list)  # group, cluster, texts that follow each other
+    bad: BadRecords = field(default_factory=BadRecords)
+    hash: TextHash = field(default_factory=TextHash)
+
+    @property
+    def texts(self) -> int:
+        """How many texts it has."""
+        return self.hash.number
+
+
+def survey_records(records: Iterable[Record | Bad]) -> PieceSurvey:
+    """Look through records.
+
+    >>> survey_records([Record("a", "One."), Record("b", "Two."), Bad("c", "empty"), Record("d", "Three.", "x")]).runs
+    [('', '', 2), ('x', '', 1)]
+    """
+    survey = PieceSurvey()
+    for record in records:
+        if isinstance(record, Bad):
+            survey.bad.add(record)
+            continue
+        survey.hash.add(hash_of(record))
+        last = survey.runs[-1] if survey.runs else None
+        if last is not None and last[:2] == (record.group, record.cluster):
+            survey.runs[-1] = (record.group, record.cluster, last[2] + 1)
+        else:
+            survey.runs.append((record.group, record.cluster, 1))
+    return survey
+
+
+def survey_piece(piece: Piece) -> PieceSurvey:
+    """Look through a piece."""
+    return survey_records(piece.records())
+
+
+Place = tuple[int, int]  # a piece, and a text of it, both from 0
+
+
+class PieceReader:
+    """Reads texts by their places. It goes on from where it is, and begins a piece again only to go back."""
+
+    def __init__(self) -> None:
+        self._piece: Piece | None = None
+        self._texts: Iterator[Record] = iter(())
+        self._next = 0
+
+    def read(self, pieces: Sequence[Piece], first: int, last: int) -> Iterator[Record]:
+        """The texts from number `first` of the first piece to number `last` of the last one."""
+        for place, piece in enumerate(pieces):
+            begin = first if place == 0 else 0
+            end = last if place == len(pieces) - 1 else None
+            if piece != self._piece or begin < self._next:
+                self._piece, self._next = piece, 0
+                self._texts = (record for record in piece.records() if isinstance(record, Record))
+            while end is None or self._next <= end:
+                record = next(self._texts, None)
+                if record is None:
+                    break
+                self._next += 1
+                if self._next > begin:
+                    yield record
