@@ -137,11 +137,11 @@ def per_call(address: str) -> str:
 # Merging
 
 
-def merge(number: int) -> dict[str, float]:
-    """Merge so many equal shards of a small model; in a process of its own."""
+def merge(number: int, large: bool) -> dict[str, float]:
+    """Merge so many equal shards, of one layer or of all twelve (BERT-base's tables); in a process of its own."""
     with tempfile.TemporaryDirectory() as temporary:
         texts = [passage["text"] for passage in headscope.passages()[:4]]
-        one, shapes = one_shard(texts)
+        one, shapes = one_shard(texts, large)
         data = pack(one)
         folder = RunFolder(Path(temporary) / "run")
         shards = []
@@ -156,26 +156,26 @@ def merge(number: int) -> dict[str, float]:
     return {"shards": number, "bytes": len(data), "seconds": seconds, "more": (peak_memory() - before) / 1e6}
 
 
-def one_shard(texts: list[str]) -> tuple[Any, dict[str, Shape]]:
-    """The sums of one shard of the embedded model's first layer, and their shapes."""
+def one_shard(texts: list[str], large: bool) -> tuple[Any, dict[str, Shape]]:
+    """The sums of one shard of the embedded model, and their shapes."""
     from headscope.models.spec import facts_of
     from headscope.runs.settings import make_settings
     from headscope.runs.worker import Worker, stack_shapes
     from headscope.texts import Record
 
     model = headscope.load()
-    settings = make_settings(facts_of(model), {"window": 64}, layers=[0], relations={})
+    layers = None if large else [0]
+    settings = make_settings(facts_of(model), {"window": 128 if large else 64}, layers=layers, relations={})
     with Worker(model, settings, {}) as worker:
         sums = worker.shard([Record(str(k), text) for k, text in enumerate(texts)], 4).sums()
     return unpack(pack(sums)), stack_shapes(model.stacks, settings)
 
 
-def merging(numbers: list[int]) -> None:
+def merging(numbers: list[int], large: bool) -> None:
     print("\n| shards | of, kB | merged in, s | memory more, MB |\n|---|---|---|---|")
     for number in numbers:
-        done = subprocess.run(
-            [sys.executable, __file__, "--merge", str(number)], capture_output=True, text=True, check=True
-        )
+        command = [sys.executable, __file__, "--merge", str(number), *(["--large"] if large else [])]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         told = json.loads(done.stdout.splitlines()[-1])
         print(f"| {number:,} | {told['bytes'] / 1e3:.0f} | {told['seconds']:.1f} | {told['more']:.0f} |", flush=True)
 
@@ -187,13 +187,14 @@ def main() -> None:
     parser.add_argument("--shards", default="100,1000,10000")
     parser.add_argument("--merge", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--only-merging", action="store_true")
+    parser.add_argument("--large", action="store_true", help="merge shards of BERT-base's size")
     args = parser.parse_args()
     if args.merge:
-        print(json.dumps(merge(args.merge)))
+        print(json.dumps(merge(args.merge, args.large)))
         return
     if not args.only_merging:
         engines(args.texts, args.rounds)
-    merging([int(each) for each in args.shards.split(",")])
+    merging([int(each) for each in args.shards.split(",")], args.large)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headscope.choices import ENGINE_NAMES, RAY
+from headscope.control import read_control
 from headscope.errors import HeadscopeError
 from headscope.models.fingerprint import model_fingerprint
 from headscope.models.model import Model
@@ -47,6 +48,7 @@ def make_engine(
 ) -> Engine:
     """The engine that is meant. Without workers the model is loaded into this process."""
     options.check(engine)
+    read_control(control)
     if engine != RAY and options.workers is None:
         return LocalEngine(model_under(control, model), options.threads)
     spec = spec_of(model.under(control) if isinstance(model, Model) and control is not None else model)
@@ -86,4 +88,4 @@ def model_under(control: str | None, model: Any) -> Model:
     if isinstance(model, Model):
         return model if control is None else model.under(control)
     spec = spec_of(model)
-    return replace(spec, control=control or spec.control).load()
+    return (spec if control is None else replace(spec, control=control)).load()
