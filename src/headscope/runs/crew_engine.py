@@ -69,12 +69,14 @@ class CrewEngine:
         return path
 
     def prepare(self, order: WorkOrder, first: Sequence[Record], batch: int | None) -> int | None:
-        """Have one worker measure what fits; the others are told the order when they come."""
+        """Have one worker measure what fits, while the others load their models."""
+        while len(self._members) < self.crew.wanted:
+            self._hire()
         fits: int | None = self._ask("prepare", order, first, batch)
         self._order = order, batch
         asked, *others = self._members
         self._members[asked].ready = True
-        for number in others:  # that came to look through the texts
+        for number in others:
             self._tell_order(number)
         return fits
 
@@ -130,6 +132,8 @@ class CrewEngine:
             for answer in self.crew.answers(WAIT):
                 if answer.worker == worker and (answer.call == call or answer.died):
                     return answer
+                if answer.died:
+                    self._members.pop(answer.worker, None)
 
     # ------------------------------------------------------------------ shards
 
