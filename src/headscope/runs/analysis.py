@@ -78,13 +78,13 @@ def analyze(
     relations = dict(relations or {})
     reading, choices = split_options(options)
     work = checked_sizes(WorkOptions(shard_size, batch_size, threads, per_text, path))
-    progress = choose_progress(progress)
     with closing(
         make_engine(model, control, engine, EngineOptions(workers, threads, ray_address, gpus_per_worker))
     ) as chosen:
         facts = chosen.facts()
         settings = make_settings(facts.model, choices, layers=layers, relations=relations)
         corpus = open_texts(texts, **reading, seed=settings.choices.seed)
+        progress = choose_progress(progress)
         try:
             survey = checked_survey(corpus, strict, progress, chosen)
             temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,7 +98,7 @@ class CrewEngine:
                 if waiting and not any(worker == number for worker, _ in asked):
                     piece = waiting.popleft()
                     asked[number, self.crew.call(number, "survey", pieces[piece])] = piece
-            for answer in self.crew.answers(WAIT):
+            for answer in self._answers():
                 if answer.died:
                     self._members.pop(answer.worker, None)
                     lost = [key for key in asked if key[0] == answer.worker]
@@ -129,23 +130,22 @@ class CrewEngine:
 
     def _answer_to(self, worker: int, call: int) -> Answer:
         while True:
-            for answer in self.crew.answers(WAIT):
+            for answer in self._answers():
                 if answer.worker == worker and (answer.call == call or answer.died):
                     return answer
                 if answer.died:
                     self._members.pop(answer.worker, None)
 
+    def _answers(self) -> list[Answer]:
+        with told_if_lost():
+            return self.crew.answers(WAIT)
+
     # ------------------------------------------------------------------ shards
 
     def run(self, work: Work) -> None:
         """Compute all shards; they are kept as they come, in any order."""
-        try:
+        with told_if_lost():
             _Shift(self, work).run()
-        except CrewLost as error:
-            raise HeadscopeError(
-                f"the workers are out of reach: {brief(error)}",
-                "every finished shard is kept, and the same command goes on from there once they are back",
-            ) from error
 
     def _hire(self) -> int:
         number = self.crew.hire()
@@ -174,6 +174,18 @@ class CrewEngine:
     def close(self) -> None:
         """End the workers."""
         self.crew.close()
+
+
+@contextmanager
+def told_if_lost() -> Iterator[None]:
+    """A crew that is out of reach becomes a sentence."""
+    try:
+        yield
+    except CrewLost as error:
+        raise HeadscopeError(
+            f"the workers are out of reach: {brief(error)}",
+            "every finished shard is kept, and the same command goes on from there once they are back",
+        ) from error
 
 
 class _Shift:

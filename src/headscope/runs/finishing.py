@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from headscope.errors import HeadscopeError
@@ -12,7 +13,7 @@ from headscope.result.rows import HEADS, TEXTS, join_tables
 from headscope.result.schema import FILE
 from headscope.runs.engine import Engine
 from headscope.runs.executing import Execution
-from headscope.runs.folder import FinishedShard, FolderShards
+from headscope.runs.folder import SUMS, FinishedShard, FolderShards
 from headscope.runs.planning import check_bad
 from headscope.stores.disk import KEPT_REMEDY
 from headscope.texts.records import NAMED
@@ -67,8 +68,6 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
 
 def _header(done: Execution, texts: Mapping[str, Any]) -> dict[str, Any]:
     """What a result says of itself. Nothing of it depends on who computed it."""
-    from dataclasses import asdict
-
     manifest = done.manifest
     return {
         "title": "headscope analysis of a collection of texts",
@@ -90,7 +89,7 @@ def result_bytes(shards: list[FinishedShard], shapes: Mapping[str, Shape]) -> in
     half = sum(  # of a mean matrix, the half that is filled
         len(s.layers) * s.heads * s.length * (s.length - 1) * 4 for s in shapes.values() if variable(MATRIX).is_of(s)
     )
-    others = sum(max(shard.files["h5"][1] - half, 0) for shard in shards)
+    others = sum(max(shard.files[SUMS][1] - half, 0) for shard in shards)
     groups = len({shard.group for shard in shards})
     return 2 * (others + half) if groups == 1 else 3 * others + 2 * half * (1 + groups)
 

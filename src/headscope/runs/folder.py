@@ -122,10 +122,6 @@ class RunFolder:
             return False
         return True
 
-    def size(self, shard: FinishedShard) -> int:
-        """How many bytes a shard's sums take."""
-        return shard.files[SUMS][1]
-
     def data(self, shard: FinishedShard) -> bytes | Path:
         """A shard's sums, packed."""
         return self._checked(shard, SUMS)

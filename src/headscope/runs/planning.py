@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 from headscope.choices import differences
 from headscope.errors import HeadscopeError
+from headscope.measures.own_relations import Labels
 from headscope.result.schema import VERSION
 from headscope.runs.capacity import TRIAL_TEXTS
 from headscope.runs.deal import peek, take_first
@@ -112,12 +113,12 @@ def _check_same(before: Manifest, now: Manifest, options: WorkOptions, device: s
 
 
 def prepare(
-    engine: Engine, manifest: Manifest, settings: Settings, relations: object, texts: Texts, options: WorkOptions,
-    folder: RunFolder, progress: Progress,
+    engine: Engine, manifest: Manifest, settings: Settings, relations: Mapping[str, Labels], texts: Texts,
+    options: WorkOptions, folder: RunFolder, progress: Progress,
 ) -> None:  # fmt: skip
     """Get the engine ready; where memory is too short for the planned batches, plan smaller ones."""
     plan = manifest.plan
-    order = WorkOrder(settings, relations, plan.per_text, plan.path)  # type: ignore[arg-type]
+    order = WorkOrder(settings, relations, plan.per_text, plan.path)
     first = texts.first(TRIAL_TEXTS) if options.batch_size is None else []
     fits = engine.prepare(order, first, options.batch_size)
     if fits is not None and fits < plan.batches[0][1] and not folder.numbers():
