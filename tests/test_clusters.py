@@ -146,7 +146,7 @@ def test_counting_clusters_keeps_eight_bytes_of_each() -> None:
     tracemalloc.start()
     before, count = tracemalloc.get_traced_memory()[0], ClusterCount()
     for k in range(20_000):
-        count.add([Record("", "", cluster=f"{'long name ' * 10}{k}")])
+        count.add([f"{'long name ' * 10}{k}"])
     taken = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert (count.number, count.again) == (20_000, 0)
