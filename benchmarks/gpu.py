@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -37,6 +39,17 @@ from headscope.texts import Record
 from headscope.windows import WindowBatch, corpus_windows
 
 DEVICE = torch.device("cuda")
+
+
+def bert(config: transformers.BertConfig, device: str, dtype: str) -> headscope.Model:
+    """A BERT with random weights and the embedded model's tokenizer."""
+    folder = Path(tempfile.mkdtemp(prefix="headscope-gpu-"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(Path(headscope.__file__).parent / "data" / "bert12")
+    torch.manual_seed(0)
+    config.vocab_size = len(tokenizer)
+    transformers.BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return headscope.load(folder, device=device, dtype=dtype)
 
 
 # ---------------------------------------------------------------------- right?
@@ -70,7 +83,7 @@ def moved(heads: LayerHeads) -> LayerHeads:
 
 
 def check() -> None:
-    model = headscope.load(device="cpu")
+    model = bert(transformers.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2), "cpu", "float32")
     texts = [p["text"] for p in headscope.passages()]
     every = ("dot", "cosine", "centred", "values")
     cases = [
@@ -115,20 +128,6 @@ def check() -> None:
 # ---------------------------------------------------------------------- fast?
 
 
-def bert(dtype: torch.dtype) -> headscope.Model:
-    """A BERT-base with random weights and the embedded model's tokenizer."""
-    import tempfile
-    from pathlib import Path
-
-    folder = Path(tempfile.mkdtemp(prefix="headscope-gpu-"))
-    small = headscope.load(device="cpu")
-    torch.manual_seed(0)
-    config = transformers.BertConfig(vocab_size=small.network.config.vocab_size)
-    transformers.BertModel(config).save_pretrained(folder)
-    small.tokenizer.save_pretrained(folder)
-    return headscope.load(folder, device="cuda", dtype=str(dtype).removeprefix("torch."))
-
-
 def time_of(work: object) -> float:
     torch.cuda.synchronize()
     began = time.perf_counter()
@@ -140,7 +139,7 @@ def time_of(work: object) -> float:
 def speed(args: argparse.Namespace) -> None:
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    model = bert(getattr(torch, args.dtype))
+    model = bert(transformers.BertConfig(), "cuda", args.dtype)
     passages = [p["text"] for p in headscope.passages()]
     began = time.perf_counter()
     texts = [f"{passages[k % 64]} {passages[(7 * k + 1) % 64]}" for k in range(args.batch)]
@@ -189,10 +188,15 @@ def speed(args: argparse.Namespace) -> None:
         ratios = [t / f for t, f in zip(found, times["forward"], strict=True)]
         print(f"{name:10s} {statistics.median(found):8.3f} s  {args.texts / statistics.median(found):9.0f} texts/s  "
               f"ratio {statistics.median(ratios):7.2f}  ({min(ratios):.2f} … {max(ratios):.2f})")  # fmt: skip
+    if args.profile:
+        show_profile(lambda: whole("both"))
+
+
+def show_profile(work: object) -> None:
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
-        whole("both")
+        work()  # type: ignore[operator]
         torch.cuda.synchronize()
     print(seen.key_averages().table(sort_by="cuda_time_total", row_limit=25, max_name_column_width=50))
 
@@ -203,6 +207,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", action="store_true", help="show where the time of the card goes")
     parser.add_argument("--dtype", default="bfloat16")
     args = parser.parse_args()
     print(torch.cuda.get_device_name(), torch.__version__)

@@ -4,10 +4,12 @@
 #define RUN(call) return launch(grid_x, grid_y, block, size, [=] { call; })
 
 KERNEL(attention, const Args *a) { RUN(attention(a)); }
+KERNEL(attention_tile, const Args *a) { RUN(attention_tile(a)); }
+KERNEL(read_each_other, const Args *a) { RUN(read_each_other(a)); }
 KERNEL(by_order, const Args *a) { RUN(by_order(a)); }
 KERNEL(by_level, const Args *a) { RUN(by_level(a)); }
-KERNEL(count_unique, const int *chosen, const int *sizes, u64 *counts, int windows, int heads, int steps) {
-    RUN(count_unique(chosen, sizes, counts, windows, heads, steps));
+KERNEL(count_unique, const Choice *choices, const int *sizes, int windows, int heads) {
+    RUN(count_unique(choices, sizes, windows, heads));
 }
 KERNEL(add_windows, const Sum *sums, int windows) { RUN(add_windows(sums, windows)); }
 KERNEL(mixed, const int *top, const double *drawn, const int *distinct, double *to, int layers, int windows, int heads,

@@ -12,7 +12,7 @@
 #define __global__
 #define __device__
 #define __shared__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct Place { int x, y; };
 static Place threadIdx, blockIdx, blockDim, gridDim;
@@ -53,6 +53,14 @@ template <class T> static T __shfl_xor_sync(unsigned, T value, int other) {
     wait(warp, 32);
     return value;
 }
+template <class T> static T __shfl_sync(unsigned, T value, int from) {
+    Barrier &warp = warps[threadIdx.x / 32];
+    memcpy(&exchanged[threadIdx.x], &value, sizeof value);
+    wait(warp, 32);
+    memcpy(&value, &exchanged[threadIdx.x / 32 * 32 + from % 32], sizeof value);
+    wait(warp, 32);
+    return value;
+}
 static int __any_sync(unsigned mask, int value) {
     for (int k = 16; k > 0; k /= 2) value |= __shfl_xor_sync(mask, value, k);
     return value != 0;
@@ -69,9 +77,56 @@ static unsigned __ballot_sync(unsigned, int value) {
 }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class T> static T atomicAdd(T *to, T value) { T old = *to; *to += value; return old; }
+static float __uint_as_float(unsigned bits) { float x; memcpy(&x, &bits, 4); return x; }
 static float __int_as_float(int bits) { float x; memcpy(&x, &bits, 4); return x; }
 static unsigned __float_as_uint(float x) { unsigned bits; memcpy(&bits, &x, 4); return bits; }
 static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
+
+#define __logf logf
+
+// What a card does by one instruction: card.cu.
+static float from_half(unsigned short half) {
+    const int exponent = half >> 10 & 31, digits = half & 1023;
+    const float size = exponent == 31 ? (digits ? NAN : INFINITY)
+                     : exponent ? ldexpf(1024 + digits, exponent - 25) : ldexpf(digits, -24);
+    return half >> 15 ? -size : size;
+}
+static unsigned short to_half(float x) { // to the nearest, of two the even one
+    const unsigned short sign = std::signbit(x) << 15;
+    const float size = fabsf(x);
+    if (!(size < 65520)) return sign | (size != size ? 0x7e00 : 0x7c00);
+    int exponent = 0;
+    frexpf(size, &exponent); // size < 2^exponent
+    const int unit = exponent < -13 || size == 0 ? -24 : exponent - 11;
+    const int steps = (int)nearbyintf(ldexpf(size, -unit)); // 2^11 where it was rounded up to the next exponent
+    return sign | (unit == -24 ? steps : ((unit + 24) << 10) + steps);
+}
+static std::vector<unsigned> fragments;
+static void multiply_halves(float *d, const unsigned *a, const unsigned *b) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    unsigned *own = &fragments[threadIdx.x / 32 * 32 * 6];
+    for (int k = 0; k < 4; k++) own[lane * 6 + k] = a[k];
+    for (int k = 0; k < 2; k++) own[lane * 6 + 4 + k] = b[k];
+    wait(warps[threadIdx.x / 32], 32);
+    for (int q = 0; q < 4; q++) {
+        const int row = g + q / 2 * 8, column = 2 * t + q % 2;
+        for (int k = 0; k < 16; k++) { // lane and word of A[row][k] and of B[k][column]
+            const unsigned left = own[(row % 8 * 4 + k % 8 / 2) * 6 + row / 8 + k / 8 * 2];
+            const unsigned right = own[(column * 4 + k % 8 / 2) * 6 + 4 + k / 8];
+            d[q] += from_half(left >> (k % 2 * 16) & 0xffff) * from_half(right >> (k % 2 * 16) & 0xffff);
+        }
+    }
+    wait(warps[threadIdx.x / 32], 32);
+}
+static unsigned largest_of_warp(unsigned x) {
+    for (int k = 16; k > 0; k /= 2) { unsigned y = __shfl_xor_sync(0, x, k); x = y > x ? y : x; }
+    return x;
+}
+static unsigned smallest_of_warp(unsigned x) { return ~largest_of_warp(~x); }
+static int sum_of_warp(int x) {
+    for (int k = 16; k > 0; k /= 2) x += __shfl_xor_sync(0, x, k);
+    return x;
+}
 
 static void enter() {
     work();
@@ -87,6 +142,7 @@ static bool launch(int grid_x, int grid_y, int block, int size, std::function<vo
     blockDim = {block, 1};
     fibers.resize(block);
     exchanged.resize(block);
+    fragments.resize(block * 6);
     while ((int)stacks.size() < block) stacks.push_back((char *)malloc(1 << 17));
     for (int y = 0; y < grid_y; y++)
         for (int x = 0; x < grid_x; x++) {

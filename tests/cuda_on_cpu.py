@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from headscope.measures.cuda.arguments import Constants
-from headscope.measures.cuda.kernels import SOURCE
+from headscope.measures.cuda.kernels import FILES, source
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 MOST_THREADS = 64  # of a block: more would only wait for each other
@@ -27,11 +27,12 @@ class CpuKernels:
 
     most_shared = 227 << 10
     processors = 5  # so that blocks have several windows
+    tiles = True
 
     def __init__(self, constants: Constants) -> None:
         assert COMPILER is not None
         folder = Path(tempfile.mkdtemp(prefix="headscope-kernels-"))
-        parts = [f'#include "{HEADER}"', constants.declarations(), SOURCE.read_text("utf-8"), f'#include "{ENTRIES}"\n']
+        parts = [f'#include "{HEADER}"', constants.declarations(), source(*FILES), f'#include "{ENTRIES}"\n']
         (folder / "kernels.cpp").write_text("\n".join(parts), "utf-8")
         options = ["-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
         command = [COMPILER, *options, "-o", "kernels.so", "kernels.cpp"]

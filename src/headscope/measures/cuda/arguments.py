@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED
-from headscope.measures.order import ORDER_BINS, SAMPLED
+from headscope.measures.order import ORDER_BINS
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
 from headscope.measures.similarity import EDGES
 from headscope.windows import CATEGORIES
@@ -39,7 +39,8 @@ NUMBERS = {
     "least_top": "no top pairs where fewer than one in so many is in the last bin",
     "by_band": "whether cells are bands",
     "table_on_chip": "whether `by_level` has room for pairs by level",
-    "matrix_on_chip": "whether it has room for S",
+    "rows_square": "whether `rows` is a square; else a number for each pair",
+    "weights_kind": "the precision of attention; see WEIGHTS",
     "value_groups": "heads that share value vectors make a group",
 }
 POINTERS = {  # name: type in C, shape and meaning
@@ -51,15 +52,18 @@ POINTERS = {  # name: type in C, shape and meaning
     "category": ("int", "(B, Tk)"),
     "is_counting": ("int", "(B, Tk)"),
     "readable": ("int", "(B, T): how many tokens each may read"),
+    "readers": ("int", "(B, 2): tokens that may read any, and several"),
+    "evenness": ("double", "(B, T): 1 over ln of how many each may read; 0 below two"),
     "even": ("double", "(B, Tk): what each would receive if all read evenly"),
     "directions": ("float", "(B, T, T): 1 over the directions in which a pair may be read, 0 where there is none"),
     "classes": ("short", "(B, P): kind of the pair, times sixteen"),
     "custom": ("int", "(own relations, B, P): whether the pair has it"),
     "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
     "sampled": ("int", "(B,): pairs that set the edges of order bins"),
-    "samples": ("int", "(B, 512, 3): their first and second token and number"),
+    "samples": ("unsigned", "(B, 512): their first and second token, in the upper and lower half"),
     "id_number": ("int", "(B, N): ids numbered by first occurrence"),
     "distinct": ("int", "(B,): how many there are"),
+    "ids": ("i64", "(B, K): the ids themselves"),
     "firsts": ("int", "(B, K): where each id first counts"),
     "by_count": ("int", "(B, K): ids by how often they occur, then by first position"),
     "class_begins": ("int", "(B, K): for each place there, where the ids that occur as often begin"),
@@ -67,10 +71,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "number": ("u64", "(B,): w, from which everything is drawn"),
     # the layer
     "products": ("float", "(sources, B, H, T, T): vectors times vectors"),
-    "norms": ("float", "(sources, B, H, T): lengths of the vectors"),
-    "lengths": ("float", "(B, H, T): |O_i|"),
-    "weights": ("float", "(B, H, T, Tk): attention"),
-    "rows": ("float", "(B, H, T, T): rows of attention compared with rows"),
+    "weights": ("void", "(B, H, T, Tk): attention"),
     "value_norms": ("double", "(B, groups, Tk): lengths of value vectors; none where they are not known"),
     # what is filled: for each head and window, or counts over windows
     "given": ("double", "(B, H, C): the mean weight a token that reads gives to each category"),
@@ -80,7 +81,10 @@ POINTERS = {  # name: type in C, shape and meaning
     "attended_text": ("u64", "(H, θ, C): counts"),
     "high": ("i8", "(B, H, Tk): tokens that count and are high in attention"),
     "passed": ("i8", "(B, H, Tk): how many θ they pass"),
-    "roots": ("float", "(B, H, T, Tk): square roots of the weights; none where rows are not compared"),
+    "roots": ("float", "(B, H, T, Tk): square roots of the weights; none where rows are compared on the chip, or not"),
+    "direct": ("float", "(B, H, P): how much the tokens of a pair read each other"),
+    "rows": ("float", "(B, H, P) or (B, H, T, T): rows of attention compared with rows"),
+    "nulls": ("int", "(B, H, K): ids in the order of the null"),
     "largest": ("float", "(B, H): the largest S of the main reading"),
     "map_wins": ("double", "(B, H, M, 3)"),
     "wins": ("double", "(B, H, R, 4)"),
@@ -102,6 +106,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "mask_pairs": ("int", "(B, H, θ, 3)"),
     "focal": ("int", "(B, H, τ): focal tokens, by number; -1: none"),
     "focal_null": ("int", "(B, H, τ)"),
+    "focal_ids": ("i64", "(B, H): ids at the run's τ; -1: none"),
     "focal_share": ("double", "(B, H, τ)"),
     "high_pairs": ("int", "(B, H, τ)"),
     "frequency": ("double", "(B, H): at the run's τ, as what follows"),
@@ -117,12 +122,18 @@ SUM = {  # of one array over the windows, by `add_windows`
     "kind": "see ADDED",
     "number": "how many numbers there are of each window",
 }
+CHOICE = {  # of which `count_unique` counts the different ones
+    "from": "(B, H, steps): tokens by number; -1: none",
+    "to": "(steps, H + 1): in how many windows there are so many",
+    "steps": "thresholds or readings",
+}
 ADDED = ("doubles", "counts", "few")  # int as counts; or windows in which it is above zero and below FEW_PAIRS
 READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("given")]
 DTYPES = {
-    "int": torch.int32, "short": torch.int16, "i8": torch.int8, "u64": torch.int64, "float": torch.float32,
-    "double": torch.float64,
+    "int": torch.int32, "unsigned": torch.int32, "short": torch.int16, "i8": torch.int8, "u64": torch.int64,
+    "i64": torch.int64, "float": torch.float32, "double": torch.float64,
 }  # fmt: skip
+WEIGHTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}  # precisions of attention
 
 
 @dataclass(frozen=True)
@@ -132,12 +143,14 @@ class Constants:
     source_of: tuple[int, ...]
     scaled_of: tuple[bool, ...]
     sources: int
+    outputs: int  # the source that is O
     maps: int
 
     def declarations(self) -> str:
         """What stands before the kernels: types, constants and the struct that they take."""
         defined = {
-            "READINGS": len(self.source_of), "MAPS": self.maps, "SOURCES": self.sources, "RELATIONS": len(RELATIONS),
+            "READINGS": len(self.source_of), "MAPS": self.maps, "SOURCES": self.sources, "OUTPUTS": self.outputs,
+            "RELATIONS": len(RELATIONS),
             "UNRELATED": UNRELATED, "COMPARISONS": len(COMPARISONS), "CATEGORIES": len(CATEGORIES),
             "STEPS": len(THRESHOLDS), "IN_SENTENCE": 1 << SAME_SENTENCE | 1 << BOTH,
             "REPEATED": 1 << REPEATED | 1 << BOTH,
@@ -159,7 +172,8 @@ class Constants:
                 *(f"#define {name} {value}" for name, value in defined.items()),
                 *(f"__device__ const {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
                 "struct Args {", *numbers, "    double theta; // θ", *pointers, "};",
-                "struct Sum {", *(f"    i64 {name}; // {what}" for name, what in SUM.items()), "};", "",
+                "struct Sum {", *(f"    i64 {name}; // {what}" for name, what in SUM.items()), "};",
+                "struct Choice {", *(f"    i64 {name}; // {what}" for name, what in CHOICE.items()), "};", "",
             ]
         )  # fmt: skip
 
@@ -175,7 +189,8 @@ def packed(numbers: Mapping[str, int], theta: float, given: Mapping[str, Tensor 
         if tensor.numel() == 0:
             pointers.append(0)
             continue
-        assert tensor.dtype == DTYPES[kind], f"{name} is {tensor.dtype}, not {DTYPES[kind]}"
+        if kind != "void":
+            assert tensor.dtype == DTYPES[kind], f"{name} is {tensor.dtype}, not {DTYPES[kind]}"
         assert tensor.is_contiguous(), f"{name} is not in one piece"
         pointers.append(tensor.data_ptr())
     return struct.pack(f"{len(NUMBERS)}qd{len(pointers)}Q", *(numbers[name] for name in NUMBERS), theta, *pointers)
@@ -187,20 +202,33 @@ def packed(numbers: Mapping[str, int], theta: float, given: Mapping[str, Tensor 
 ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
 
 
+TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from row to row of it
+
+
 def attention_bytes(numbers: Mapping[str, int]) -> int:
     """Of `attention`."""
-    return 8 * (numbers["keys"] + numbers["tokens"] + ROOM) + 4 * 2 * len(THRESHOLDS) * len(CATEGORIES)
+    return 8 * (ROOM + numbers["keys"]) + 4 * 2 * len(THRESHOLDS) * len(CATEGORIES)
+
+
+def tile_bytes(numbers: Mapping[str, int]) -> int:
+    """Of `attention_tile`."""
+    rows = -(-numbers["tokens"] // 16) * 16
+    return attention_bytes(numbers) + 8 * 2 * TILE + 4 * (2 * TILE + rows * PITCH)
 
 
 def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     """Of `by_order`."""
     bands, counting, ids = numbers["bands"], numbers["counting"], numbers["most_ids"]
-    readings = len(constants.source_of)
-    shown = readings + constants.maps
+    readings, maps = len(constants.source_of), constants.maps
+    shown = readings + maps
+    moments = 3 * shown + readings * maps + 1  # sums, squares, products, largest
     wins = shown * bands * (len(CONTRASTED) + 2)
-    by_shown = SAMPLED + ORDER_BINS + bands * len(RELATIONS) * ORDER_BINS  # samples, edges, histograms
+    by_shown = ORDER_BINS + bands * len(RELATIONS) * ORDER_BINS  # edges, histograms
     by_reading = bands * 2 * ORDER_BINS + counting + ids  # regions, degrees, times
-    return 8 * (ROOM + wins + ids) + 4 * (shown * by_shown + readings * by_reading + ids + readings + 2)
+    by_token = constants.sources + 2  # lengths, positions, whether high
+    return 8 * (ROOM * moments + wins + ids) + 4 * (
+        shown * by_shown + readings * by_reading + by_token * counting + ids + readings + 2
+    )
 
 
 class LevelMemory(NamedTuple):
@@ -209,15 +237,15 @@ class LevelMemory(NamedTuple):
     size: int
     times: bool  # how often ids occur in each level; else it is `scratch`
     table: bool  # pairs by level; else they are counted in the memory of the card
-    matrix: bool  # S; else it is read from there
 
 
 def level_memory(numbers: Mapping[str, int], most: int) -> LevelMemory:
     """How `by_level` divides up at most so many bytes."""
     tokens, ids, kinds = numbers["counting"], numbers["most_ids"], numbers["bands"] * len(RELATIONS)
-    size = 8 * (ROOM + 2 * tokens + ids) + 4 * (3 * tokens + ids + kinds + 4)
+    size = 8 * (ROOM + 2 + 4 * tokens) + 4 * (4 * tokens + ids + kinds + 2)
+    pairs = BINS if numbers["by_band"] else -(-BINS // 2)  # two levels to a word
     room = []
-    for table in (2 * BINS * ids, BINS * numbers["table"], tokens * (tokens | 1)):
+    for table in (2 * BINS * ids, pairs * numbers["table"]):
         room.append(size + 4 * table <= most)
         size += 4 * table * room[-1]
     return LevelMemory(size, *room)

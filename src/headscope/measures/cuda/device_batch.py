@@ -23,6 +23,8 @@ class DeviceReadable(NamedTuple):
     """Who may read whom in a batch: the same for most layers of a stack."""
 
     readable: Tensor  # (B, T): how many tokens each may read
+    readers: Tensor  # (B, 2): how many may read any, and several
+    evenness: Tensor  # (B, T): 1 over ln of how many each may read; 0 below two
     even: Tensor  # (B, Tk): what each would receive if all read evenly
     directions: Tensor | None  # (B, T, T): 1 over the directions in which a pair may be read; none of cross-attention
     even_by_category: Tensor  # (B, C): the mean weight that a token that reads would give to each category
@@ -45,8 +47,8 @@ class DeviceBatch:
         places = np.arange(ends.shape[1])
         begins = np.maximum.accumulate(np.where(starts == places, places, 0), axis=1)
         own: dict[str, NDArray[np.generic]] = {name: getattr(queries, name).astype(np.int32) for name in INTEGERS}
-        samples = np.zeros((len(ends), SAMPLED, 3), dtype=np.int32)
-        samples[:, : queries.samples.shape[1]] = queries.samples
+        samples = np.zeros((len(ends), SAMPLED), dtype=np.int32)
+        samples[:, : queries.samples.shape[1]] = queries.samples[..., 0] << 16 | queries.samples[..., 1]
         own |= {
             "samples": samples,
             "queries_of": queries.lengths.astype(np.int32),
@@ -80,4 +82,7 @@ class DeviceBatch:
         if not cross:
             ways = allowed.float() + allowed.transpose(1, 2).float()
             directions = torch.where(ways > 0, 1 / ways.clamp_min(1), 0.0).contiguous()
-        return DeviceReadable(number.int(), even.contiguous(), directions, by_category)
+        several = number >= 2
+        readers = torch.stack([(number >= 1).sum(1), several.sum(1)], dim=1).int()
+        evenness = torch.where(several, 1 / number.clamp_min(2).double().log(), 0.0)
+        return DeviceReadable(number.int(), readers, evenness, even.contiguous(), directions, by_category)

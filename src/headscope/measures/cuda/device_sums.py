@@ -20,6 +20,8 @@ from headscope.measures.compiled_sums import LayerRows, StackSums
 from headscope.measures.cuda.arguments import (
     ADDED,
     POINTERS,
+    TILE,
+    WEIGHTS,
     Constants,
     LevelMemory,
     attention_bytes,
@@ -27,6 +29,7 @@ from headscope.measures.cuda.arguments import (
     mixed_bytes,
     order_bytes,
     packed,
+    tile_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.kernels import Kernels
@@ -40,8 +43,10 @@ from headscope.windows import CATEGORIES
 
 STEPS, REGIONS = len(THRESHOLDS), 3
 LOW = (torch.bfloat16, torch.float16)  # precisions in which a product of two numbers is exact in float32
-NARROW, WIDE, WIDEST = 128, 256, 1024  # threads of a block
-CHOSEN = ("focal", "focal_null", "top", "top_null")  # tokens, of which there may be none
+NARROW, WIDE = 128, 256  # threads of a block
+MOST_BLOCKS = 2048 // WIDE  # to a processor
+COUNTABLE = 2**16 - 1  # pairs in half a word
+CHOSEN = ("focal_ids", "focal", "focal_null", "top", "top_null")  # tokens, of which there may be none
 # What is added up over the windows of a batch: sums of floats, and counts.
 SUMMED = ("given", "weighted", "entropy", "map_wins", "wins", "inside", "top_matched", "correlation", "with_norms",
           "matched", "diagonal", "mask_sum", "focal_share", "frequency", "reach")  # fmt: skip
@@ -54,8 +59,6 @@ class DeviceLayer(NamedTuple):
     """One layer of a batch, as the kernels take it; see `POINTERS`."""
 
     products: Tensor
-    norms: Tensor
-    lengths: Tensor
     weights: Tensor
     value_norms: Tensor | None
 
@@ -69,7 +72,11 @@ class DeviceSums:
         rules = self.host.rules
         self.maps = 0 if shape.cross else len(shape.maps)
         self.constants = Constants(
-            tuple(rules.source.tolist()), tuple(rules.scaled.tolist()), len(self.host.sources), self.maps
+            tuple(rules.source.tolist()),
+            tuple(rules.scaled.tolist()),
+            len(self.host.sources),
+            self.host.outputs_source,
+            self.maps,
         )
         self.bands = len(band_names(shape.length))
         self.table = int(np.prod(self.host.arrays["pairs"].shape[3:]))
@@ -101,26 +108,34 @@ class DeviceSums:
         kept, filled = self._kept.addresses(room), self._clear(layer.weights)
         numbers = self._numbers(heads.layer, layer, batch.queries)
         memory = level_memory(numbers, kernels.most_shared)
-        numbers |= {"table_on_chip": int(memory.table), "matrix_on_chip": int(memory.matrix)}
+        blocks = self._blocks(numbers, memory, kernels)
+        on_chip = (
+            self.maps > 1 and numbers["tokens"] <= TILE and kernels.tiles and kernels.most_shared >= tile_bytes(numbers)
+        )
+        numbers |= {"table_on_chip": int(memory.table), "rows_square": int(not on_chip)}
         given: Given = dict.fromkeys(POINTERS)
         given |= batch.tensors | read._asdict() | layer._asdict()
         given |= {name: address for name, address in kept.items() if name in POINTERS} | filled.addresses
-        given |= self._workspace(numbers, memory, layer.weights, kernels)
-        sums = self._sums(filled, kept, read)
+        given |= self._workspace(numbers, memory, blocks, layer.weights)
         # One transfer for everything that the kernels are told.
-        struct = packed(numbers, self.choices.theta, given)
-        told = to_device(np.frombuffer(struct + sums.tobytes(), dtype=np.uint8).copy(), device)
-        self._launch(told, numbers, memory, given, layer.weights, kernels)
+        struct, sums = packed(numbers, self.choices.theta, given), self._sums(filled, kept, read)
+        choices = self._choices(filled, kept)
+        told = to_device(np.frombuffer(struct + sums.tobytes() + choices.tobytes(), dtype=np.uint8).copy(), device)
+        self._look(told, numbers, given, kernels, on_chip=on_chip)
+        grid = (numbers["heads"], numbers["windows"])
+        kernels.launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
+        kernels.launch("by_level", (numbers["heads"], blocks), WIDE, memory.size, told)
         if MATRIX in self._kept.arrays:
-            kernels.launch("add_matrices", (layer.weights.shape[1], layer.weights.shape[2]), NARROW, 0, told,
-                           batch.tensors["counts"], len(layer.weights), self._kept.view(room, MATRIX),
+            kernels.launch("add_matrices", (numbers["heads"], numbers["tokens"]), NARROW, 0, told,
+                           batch.tensors["counts"], numbers["windows"], self._kept.view(room, MATRIX),
                            self.shape.length)  # fmt: skip
-        self._count_unique(filled, room, batch, kernels)
-        blocks = -(-int(sums[:, -1].max()) // NARROW)
-        kernels.launch("add_windows", (blocks, len(sums)), NARROW, 0, told[len(struct) :], len(layer.weights))
+        many = -(-numbers["windows"] * STEPS // NARROW)
+        kernels.launch("count_unique", (many, len(choices)), NARROW, 0, told[len(struct) + sums.nbytes :],
+                       batch.tensors["sizes"], numbers["windows"], numbers["heads"])  # fmt: skip
+        many = -(-int(sums[:, -1].max()) // NARROW)
+        kernels.launch("add_windows", (many, len(sums)), NARROW, 0, told[len(struct) :], numbers["windows"])
         fill_declared(self.host.declared, self.host.arrays, place, lambda: self._on_host(heads, layer, batch, read))
-        filled.focal_ids = _ids(filled["focal"][:, :, step_of(self.choices.tau)], batch.tensors["ids"])
-        self._focal[heads.layer].append(filled.focal_ids)
+        self._focal[heads.layer].append(filled["focal_ids"])
         return filled
 
     def _layer(self, heads: LayerHeads, queries: BatchIndex) -> DeviceLayer:
@@ -128,10 +143,10 @@ class DeviceSums:
         assert heads.weights is not None
         parts = [self._products(source, heads, queries) for source in self.host.sources]
         products = parts[0][None] if len(parts) == 1 else torch.stack(parts)
-        norms = products.diagonal(dim1=-2, dim2=-1).double().sqrt().float().contiguous()
-        weights, values = heads.weights.float().contiguous(), heads.values
-        of_values = None if values is None else _lengths(values).contiguous()
-        return DeviceLayer(products, norms, norms[self.host.outputs_source], weights, of_values)
+        weights, values = heads.weights.contiguous(), heads.values
+        if weights.dtype not in WEIGHTS:
+            weights = weights.float()
+        return DeviceLayer(products, weights, None if values is None else _lengths(values).contiguous())
 
     def _products(self, source: str, heads: LayerHeads, queries: BatchIndex) -> Tensor:
         """The product of every vector with every other: (B, H, T, T), float32 whatever the model's precision."""
@@ -151,36 +166,48 @@ class DeviceSums:
             "table": self.table, "customs": len(self.shape.relations), "layer": number,
             "lowest": first_high_bin(self.choices.tau), "at_tau": step_of(self.choices.tau),
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
+            "weights_kind": WEIGHTS[layer.weights.dtype],
             "value_groups": 1 if layer.value_norms is None else layer.value_norms.shape[1],
         }  # fmt: skip
 
-    def _workspace(self, numbers: dict[str, int], memory: LevelMemory, weights: Tensor, kernels: Kernels) -> Tensors:
-        """Memory that the kernels use for a while: to compare rows, and for what the chip has no room for."""
-        space = {}
-        if self.host.compares_rows:
-            space = {"roots": torch.empty_like(weights), "rows": torch.empty_like(weights)}
+    def _workspace(self, numbers: dict[str, int], memory: LevelMemory, blocks: int, weights: Tensor) -> Tensors:
+        """Memory that the kernels use for a while: numbers of pairs, and what the chip has no room for."""
+        size, heads, device = numbers["windows"], numbers["heads"], weights.device
+        by_pair, by_map = (size, heads, numbers["most_pairs"]), weights.shape
+        space = {"nulls": torch.empty((size, heads, numbers["most_ids"]), dtype=torch.int32, device=device)}
+        if self.maps > 0:
+            space["direct"] = torch.empty(by_pair, dtype=torch.float32, device=device)
+        if self.maps > 1:
+            rows = by_map if numbers["rows_square"] else by_pair
+            space["rows"] = torch.empty(rows, dtype=torch.float32, device=device)
+            if numbers["rows_square"]:
+                space["roots"] = torch.empty(by_map, dtype=torch.float32, device=device)
         if not memory.times:
-            times = (_blocks(weights, kernels), weights.shape[1], 2, numbers["most_ids"], BINS)
-            space["scratch"] = torch.empty(times, dtype=torch.int32, device=weights.device)
+            times = (blocks, heads, 2, numbers["most_ids"], BINS)
+            space["scratch"] = torch.empty(times, dtype=torch.int32, device=device)
         return space
 
-    def _launch(
-        self,
-        told: Tensor,
-        numbers: dict[str, int],
-        memory: LevelMemory,
-        given: Given,
-        weights: Tensor,
-        kernels: Kernels,
-    ) -> None:
-        """Attention first, which says what tokens are high; then order, which finds the largest S; then levels."""
-        size, heads = weights.shape[:2]
-        kernels.launch("attention", (heads, size), NARROW, attention_bytes(numbers), told)
+    def _look(self, told: Tensor, numbers: dict[str, int], given: Given, kernels: Kernels, *, on_chip: bool) -> None:
+        """What attention says: which tokens are high, and two numbers of each pair."""
+        grid = (numbers["heads"], numbers["windows"])
+        if on_chip:
+            kernels.launch("attention_tile", grid, WIDE, tile_bytes(numbers), told)
+            return
+        kernels.launch("attention", grid, NARROW, attention_bytes(numbers), told)
+        if self.maps > 0:
+            kernels.launch("read_each_other", grid, WIDE, 0, told)
         roots, rows = given["roots"], given["rows"]
         if isinstance(roots, Tensor) and isinstance(rows, Tensor):
             torch.matmul(roots, roots.transpose(-1, -2), out=rows)
-        kernels.launch("by_order", (heads, size), WIDE, order_bytes(numbers, self.constants), told)
-        kernels.launch("by_level", (heads, _blocks(weights, kernels)), WIDEST, memory.size, told)
+
+    def _blocks(self, numbers: dict[str, int], memory: LevelMemory, kernels: Kernels) -> int:
+        """How many blocks share the windows of a head, so that the card has as many as it can run at a time.
+
+        None has so many windows that half a word could not count their pairs of one distance.
+        """
+        size, heads = numbers["windows"], numbers["heads"]
+        at_once = kernels.processors * max(1, min(MOST_BLOCKS, kernels.most_shared // memory.size))
+        return min(size, max(-(-at_once // heads), -(-size * self.shape.length // COUNTABLE)))
 
     @property
     def kinds(self) -> int:
@@ -211,7 +238,7 @@ class DeviceSums:
         """What the kernels fill for each head and window: its dimensions beside these."""
         readings, comparisons = len(self.shape.readings), len(COMPARISONS)
         return {
-            "focal": (STEPS,), "focal_null": (STEPS,), "top": (readings,), "top_null": (readings,),
+            "focal_ids": (), "focal": (STEPS,), "focal_null": (STEPS,), "top": (readings,), "top_null": (readings,),
             "given": (len(CATEGORIES),), "weighted": (len(CATEGORIES),), "entropy": (), "inside": (), "diagonal": (),
             "map_wins": (self.maps, len(CONTRASTED)), "wins": (readings, len(CONTRASTS)), "with_norms": (readings,),
             "top_matched": (readings, comparisons, 2), "correlation": (readings, self.maps),
@@ -245,14 +272,15 @@ class DeviceSums:
         rows.append((read.even_by_category.data_ptr(), kept["sum_even"], doubles, len(CATEGORIES)))
         return np.array(rows, dtype=np.int64)
 
-    def _count_unique(self, filled: Filled, room: Tensor, batch: DeviceBatch, kernels: Kernels) -> None:
-        """Count how many different focal tokens the heads have."""
-        size = len(batch.queries.lengths)
-        for name, steps in (("focal", STEPS), ("top", len(self.shape.readings))):
-            for chosen, unique in ((name, f"{name}_unique"), (f"{name}_null", f"{name}_null_unique")):
-                blocks = -(-size * steps // NARROW)
-                kernels.launch("count_unique", (blocks, 1), NARROW, 0, filled[chosen], batch.tensors["sizes"],
-                               self._kept.view(room, unique), size, self.shape.heads, steps)  # fmt: skip
+    def _choices(self, filled: Filled, kept: dict[str, int]) -> NDArray[np.int64]:
+        """Of which chosen tokens the different ones are counted, a row each; see `CHOICE`."""
+        steps = {"focal": STEPS, "top": len(self.shape.readings)}
+        rows = [
+            (filled.addresses[f"{name}{null}"], kept[f"{name}{null}_unique"], many)
+            for name, many in steps.items()
+            for null in ("", "_null")
+        ]
+        return np.array(rows, dtype=np.int64)
 
     def _on_host(self, heads: LayerHeads, layer: DeviceLayer, batch: DeviceBatch, read: DeviceReadable) -> LayerBatch:
         """The layer as variables that were declared elsewhere see it."""
@@ -287,7 +315,7 @@ class DeviceSums:
                     "sentence_share": host["row"][..., 1], "repetition_share": host["row"][..., 2],
                     "focal_share": host["focal_share"][:, :, at_tau]},
         )  # fmt: skip
-        return columns, filled.focal_ids.cpu().numpy(), null
+        return columns, filled["focal_ids"].cpu().numpy(), null
 
     # ------------------------------------------------------------------ in the end
 
@@ -350,12 +378,6 @@ class DeviceSums:
                 arrays["attention_correlation"][r, m, k] += kept["sum_correlation"][:, r, m]
         for m in range(self.maps):
             arrays["attention_wins"][m, k, :, :-1] += kept["sum_map_wins"][:, m]
-
-
-def _blocks(weights: Tensor, kernels: Kernels) -> int:
-    """How many blocks share the windows of a head, so that each processor of the card has one."""
-    size, heads = weights.shape[:2]
-    return min(size, -(-kernels.processors // heads))
 
 
 def _lengths(vectors: Tensor) -> Tensor:

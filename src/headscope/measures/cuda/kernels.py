@@ -12,8 +12,15 @@ from torch import Tensor
 
 from headscope.measures.cuda.arguments import Constants
 
-SOURCE = Path(__file__).parent / "kernels.cu"
-NAMES = ("attention", "by_order", "by_level", "count_unique", "add_windows", "mixed", "add_matrices")
+INSTRUCTIONS = "card.cu"  # what a card does by itself
+FILES = ("threads.cu", "attention.cu", "order.cu", "levels.cu", "batches.cu")
+NAMES = ("attention", "attention_tile", "read_each_other", "by_order", "by_level", "count_unique", "add_windows",
+         "mixed", "add_matrices")  # fmt: skip
+
+
+def source(*files: str) -> str:
+    """Files of this folder, one after the other."""
+    return "\n".join((Path(__file__).parent / name).read_text("utf-8") for name in files)
 
 
 class Kernels(Protocol):
@@ -26,6 +33,10 @@ class Kernels(Protocol):
     @property
     def processors(self) -> int:
         """How many blocks that take all memory of the chip run at a time."""
+
+    @property
+    def tiles(self) -> bool:
+        """Whether it multiplies tiles of 16-bit floats."""
 
     def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Tensor | int) -> None:
         """Have one done, after what was asked for before; tensors are passed as pointers, numbers as int."""
@@ -42,11 +53,12 @@ class CudaKernels:
         major, minor = self._device.compute_capability
         # No fused multiply-add: numbers are rounded as they are elsewhere, and so fall into the same bins.
         options = ProgramOptions(std="c++17", arch=f"sm_{major}{minor}", fma=False)
-        source = constants.declarations() + SOURCE.read_text("utf-8")
-        compiled = Program(source, code_type="c++", options=options).compile("cubin", name_expressions=NAMES)
+        whole = constants.declarations() + source(INSTRUCTIONS, *FILES)
+        compiled = Program(whole, code_type="c++", options=options).compile("cubin", name_expressions=NAMES)
         self._kernels = {name: compiled.get_kernel(name) for name in NAMES}
         self.most_shared = int(self._device.properties.max_shared_memory_per_block_optin)
         self.processors = int(self._device.properties.multiprocessor_count)
+        self.tiles = (major, minor) >= (8, 0)
         for kernel in self._kernels.values():
             _allow_shared(kernel, self.most_shared)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -58,7 +58,6 @@ class Filled:
 
     layout: Layout
     room: Tensor
-    focal_ids: Tensor = field(init=False)  # (B, H): focal tokens at the run's τ
 
     def __post_init__(self) -> None:
         self.addresses = self.layout.addresses(self.room)

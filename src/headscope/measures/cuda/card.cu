@@ -1,0 +1,41 @@
+// What the card does by one instruction of its own. Elsewhere the same functions are written out: tests/cuda_on_cpu.h.
+
+__device__ inline unsigned short to_half(float x) {
+    unsigned short half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    return half;
+}
+__device__ inline float from_half(unsigned short half) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x;
+}
+
+// D += A·B by a warp, of 16-bit floats: A (16, 16), B (16, 8), D (16, 8) in float32. Lane 4g + t has the numbers
+// A[g | g + 8][2t, 2t + 1 | 2t + 8, 2t + 9], B[2t, 2t + 1 | 2t + 8, 2t + 9][g] and D[g | g + 8][2t, 2t + 1].
+__device__ inline void multiply_halves(float *d, const unsigned *a, const unsigned *b) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+// The largest and the smallest over the lanes of a warp, and the sum.
+__device__ inline unsigned largest_of_warp(unsigned x) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(0xffffffffu, x);
+#else
+    for (int k = 16; k > 0; k /= 2) { unsigned y = __shfl_xor_sync(0xffffffffu, x, k); x = y > x ? y : x; }
+    return x;
+#endif
+}
+__device__ inline unsigned smallest_of_warp(unsigned x) { return ~largest_of_warp(~x); }
+__device__ inline int sum_of_warp(int x) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(0xffffffffu, x);
+#else
+    for (int k = 16; k > 0; k /= 2) x += __shfl_xor_sync(0xffffffffu, x, k);
+    return x;
+#endif
+}
