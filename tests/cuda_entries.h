@@ -3,19 +3,19 @@
 #define KERNEL(name, ...) extern "C" int run_##name(int grid_x, int grid_y, int block, int size, __VA_ARGS__)
 #define RUN(call) return launch(grid_x, grid_y, block, size, [=] { call; })
 
-KERNEL(attention, const Args *a) { RUN(attention(a)); }
-KERNEL(attention_tile, const Args *a) { RUN(attention_tile(a)); }
-KERNEL(read_each_other, const Args *a) { RUN(read_each_other(a)); }
-KERNEL(by_order, const Args *a) { RUN(by_order(a)); }
-KERNEL(by_level, const Args *a) { RUN(by_level(a)); }
-KERNEL(count_unique, const Choice *choices, const int *sizes, int windows, int heads) {
-    RUN(count_unique(choices, sizes, windows, heads));
+KERNEL(attention, const Args *a) { RUN(attention(*a)); }
+KERNEL(attention_tile, const Args *a) { RUN(attention_tile(*a)); }
+KERNEL(read_each_other, const Args *a) { RUN(read_each_other(*a)); }
+KERNEL(by_order, const Args *a) { RUN(by_order(*a)); }
+KERNEL(by_level, const Args *a) { RUN(by_level(*a)); }
+KERNEL(count_unique, const Choices *choices, const int *sizes, int windows, int heads) {
+    RUN(count_unique(*choices, sizes, windows, heads));
 }
-KERNEL(add_windows, const Sum *sums, int windows) { RUN(add_windows(sums, windows)); }
+KERNEL(add_windows, const Sums *sums, int windows) { RUN(add_windows(*sums, windows)); }
 KERNEL(mixed, const int *top, const double *drawn, const int *distinct, double *to, int layers, int windows, int heads,
        int most_ids) {
     RUN(mixed(top, drawn, distinct, to, layers, windows, heads, most_ids));
 }
-KERNEL(add_matrices, const Args *a, const int *counts, int windows, double *sums, int length) {
-    RUN(add_matrices(a, counts, windows, sums, length));
+KERNEL(add_matrices, const Args *a, const unsigned char *counts, double *sums, int length) {
+    RUN(add_matrices(*a, counts, sums, length));
 }

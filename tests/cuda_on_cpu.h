@@ -13,10 +13,11 @@
 #define __device__
 #define __shared__
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct Place { int x, y; };
 static Place threadIdx, blockIdx, blockDim, gridDim;
-double shared[1 << 15];
+alignas(16) double shared[1 << 15];
 
 struct Barrier { int waiting = 0, turn = 0; };
 struct Fiber { ucontext_t context; jmp_buf place; bool begun, done; };
@@ -77,6 +78,7 @@ static unsigned __ballot_sync(unsigned, int value) {
 }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class T> static T atomicAdd(T *to, T value) { T old = *to; *to += value; return old; }
+static int atomicOr(int *to, int value) { int old = *to; *to |= value; return old; }
 static float __uint_as_float(unsigned bits) { float x; memcpy(&x, &bits, 4); return x; }
 static float __int_as_float(int bits) { float x; memcpy(&x, &bits, 4); return x; }
 static unsigned __float_as_uint(float x) { unsigned bits; memcpy(&bits, &x, 4); return bits; }
@@ -118,6 +120,16 @@ static void multiply_halves(float *d, const unsigned *a, const unsigned *b) {
     }
     wait(warps[threadIdx.x / 32], 32);
 }
+static std::vector<const unsigned *> rows_of_lanes;
+static void load_fragments(unsigned *to, const unsigned *row) {
+    const int lane = threadIdx.x % 32;
+    const unsigned **own = &rows_of_lanes[threadIdx.x / 32 * 32];
+    own[lane] = row;
+    wait(warps[threadIdx.x / 32], 32);
+    for (int k = 0; k < 4; k++) to[k] = own[8 * k + lane / 4][lane % 4];
+    wait(warps[threadIdx.x / 32], 32);
+}
+static unsigned halves_exchanged(unsigned word) { return word >> 16 | word << 16; }
 static unsigned largest_of_warp(unsigned x) {
     for (int k = 16; k > 0; k /= 2) { unsigned y = __shfl_xor_sync(0, x, k); x = y > x ? y : x; }
     return x;
@@ -143,6 +155,7 @@ static bool launch(int grid_x, int grid_y, int block, int size, std::function<vo
     fibers.resize(block);
     exchanged.resize(block);
     fragments.resize(block * 6);
+    rows_of_lanes.resize(block);
     while ((int)stacks.size() < block) stacks.push_back((char *)malloc(1 << 17));
     for (int y = 0; y < grid_y; y++)
         for (int x = 0; x < grid_x; x++) {

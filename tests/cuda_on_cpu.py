@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from headscope.measures.cuda.arguments import Constants
-from headscope.measures.cuda.kernels import FILES, source
+from headscope.measures.cuda.kernels import FILES, Argument, source
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 MOST_THREADS = 64  # of a block: more would only wait for each other
@@ -41,10 +41,10 @@ class CpuKernels:
         self._one_at_a_time = threading.Lock()
         self._library = ctypes.CDLL(str(folder / "kernels.so"))
 
-    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Tensor | int) -> None:
+    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
         """Run one to its end."""
         assert shared <= self.most_shared
-        own = [ctypes.c_void_p(each.data_ptr()) if isinstance(each, Tensor) else ctypes.c_int(each) for each in args]
+        own = [ctypes.c_void_p(each.data_ptr()) if isinstance(each, Tensor) else each for each in args]
         with self._one_at_a_time:
             within = getattr(self._library, f"run_{name}")(*grid, min(block, MOST_THREADS), shared, *own)
         assert within, f"{name} wrote past the {shared} bytes that it was given"

@@ -7,7 +7,7 @@ R readings, M attention maps, C categories; a kind of pair is a band of distance
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED
-from headscope.measures.order import ORDER_BINS
+from headscope.measures.order import ORDER_BINS, SAMPLED
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
 from headscope.measures.similarity import EDGES
 from headscope.windows import CATEGORIES
@@ -40,8 +40,13 @@ NUMBERS = {
     "by_band": "whether cells are bands",
     "table_on_chip": "whether `by_level` has room for pairs by level",
     "rows_square": "whether `rows` is a square; else a number for each pair",
-    "weights_kind": "the precision of attention; see WEIGHTS",
+    "weights_kind": "the precision of attention; see PRECISIONS",
+    "values_kind": "the precision of value vectors; likewise",
     "value_groups": "heads that share value vectors make a group",
+    "value_width": "numbers of a value vector",
+    "value_batch": "numbers from window to window of them",
+    "value_group": "… from group to group",
+    "value_token": "… from token to token",
 }
 POINTERS = {  # name: type in C, shape and meaning
     # windows, before any head has looked at them
@@ -72,7 +77,7 @@ POINTERS = {  # name: type in C, shape and meaning
     # the layer
     "products": ("float", "(sources, B, H, T, T): vectors times vectors"),
     "weights": ("void", "(B, H, T, Tk): attention"),
-    "value_norms": ("double", "(B, groups, Tk): lengths of value vectors; none where they are not known"),
+    "values": ("void", "(B, groups, Tk, width): value vectors; none where they are not known"),
     # what is filled: for each head and window, or counts over windows
     "given": ("double", "(B, H, C): the mean weight a token that reads gives to each category"),
     "weighted": ("double", "(B, H, C): the same by the length of what is read"),
@@ -127,13 +132,14 @@ CHOICE = {  # of which `count_unique` counts the different ones
     "to": "(steps, H + 1): in how many windows there are so many",
     "steps": "thresholds or readings",
 }
+MOST_SUMS, MOST_CHOICES = 24, 4
 ADDED = ("doubles", "counts", "few")  # int as counts; or windows in which it is above zero and below FEW_PAIRS
 READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("given")]
 DTYPES = {
     "int": torch.int32, "unsigned": torch.int32, "short": torch.int16, "i8": torch.int8, "u64": torch.int64,
     "i64": torch.int64, "float": torch.float32, "double": torch.float64,
 }  # fmt: skip
-WEIGHTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}  # precisions of attention
+PRECISIONS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 
 
 @dataclass(frozen=True)
@@ -170,12 +176,23 @@ class Constants:
             [
                 "typedef unsigned long long u64; typedef long long i64; typedef signed char i8;",
                 *(f"#define {name} {value}" for name, value in defined.items()),
-                *(f"__device__ const {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
+                *(f"__device__ constexpr {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
                 "struct Args {", *numbers, "    double theta; // θ", *pointers, "};",
-                "struct Sum {", *(f"    i64 {name}; // {what}" for name, what in SUM.items()), "};",
-                "struct Choice {", *(f"    i64 {name}; // {what}" for name, what in CHOICE.items()), "};", "",
+                *_list_of("Sum", SUM, MOST_SUMS), *_list_of("Choice", CHOICE, MOST_CHOICES), "",
             ]
         )  # fmt: skip
+
+
+def _list_of(name: str, fields: Mapping[str, str], most: int) -> list[str]:
+    """A struct of whole numbers, and a list of at most so many."""
+    each = [f"    i64 {field}; // {what}" for field, what in fields.items()]
+    return [f"struct {name} {{", *each, "};", f"struct {name}s {{ {name} row[{most}]; }};"]
+
+
+def packed_list(rows: Sequence[tuple[int, ...]], most: int) -> bytes:
+    """Such a list, what is left of it as zeros."""
+    assert len(rows) <= most
+    return b"".join(struct.pack(f"{len(row)}q", *row) for row in rows).ljust(most * len(rows[0]) * 8, b"\0")
 
 
 def packed(numbers: Mapping[str, int], theta: float, given: Mapping[str, Tensor | int | None]) -> bytes:
@@ -189,9 +206,9 @@ def packed(numbers: Mapping[str, int], theta: float, given: Mapping[str, Tensor 
         if tensor.numel() == 0:
             pointers.append(0)
             continue
-        if kind != "void":
+        if kind != "void":  # of the model's own precision, and laid out as the numbers tell
             assert tensor.dtype == DTYPES[kind], f"{name} is {tensor.dtype}, not {DTYPES[kind]}"
-        assert tensor.is_contiguous(), f"{name} is not in one piece"
+            assert tensor.is_contiguous(), f"{name} is not in one piece"
         pointers.append(tensor.data_ptr())
     return struct.pack(f"{len(NUMBERS)}qd{len(pointers)}Q", *(numbers[name] for name in NUMBERS), theta, *pointers)
 
@@ -207,13 +224,13 @@ TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from 
 
 def attention_bytes(numbers: Mapping[str, int]) -> int:
     """Of `attention`."""
-    return 8 * (ROOM + numbers["keys"]) + 4 * 2 * len(THRESHOLDS) * len(CATEGORIES)
+    return 8 * (ROOM + 2 * numbers["keys"]) + 4 * 2 * len(THRESHOLDS) * len(CATEGORIES)
 
 
 def tile_bytes(numbers: Mapping[str, int]) -> int:
     """Of `attention_tile`."""
-    rows = -(-numbers["tokens"] // 16) * 16
-    return attention_bytes(numbers) + 8 * 2 * TILE + 4 * (2 * TILE + rows * PITCH)
+    rows, begin = -(-numbers["tokens"] // 16) * 16, -(-attention_bytes(numbers) // 16) * 16
+    return begin + 4 * rows * PITCH + 8 * 2 * TILE + 4 * 3 * TILE
 
 
 def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
@@ -221,9 +238,9 @@ def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     bands, counting, ids = numbers["bands"], numbers["counting"], numbers["most_ids"]
     readings, maps = len(constants.source_of), constants.maps
     shown = readings + maps
-    moments = 3 * shown + readings * maps + 1  # sums, squares, products, largest
-    wins = shown * bands * (len(CONTRASTED) + 2)
-    by_shown = ORDER_BINS + bands * len(RELATIONS) * ORDER_BINS  # edges, histograms
+    moments = 2 * shown + readings * maps + 1  # sums, squares, products, the largest
+    wins = 2 * shown * bands * (len(CONTRASTED) + 1)
+    by_shown = ORDER_BINS + SAMPLED + bands * len(RELATIONS) * ORDER_BINS  # edges, samples, histograms
     by_reading = bands * 2 * ORDER_BINS + counting + ids  # regions, degrees, times
     by_token = constants.sources + 2  # lengths, positions, whether high
     return 8 * (ROOM * moments + wins + ids) + 4 * (

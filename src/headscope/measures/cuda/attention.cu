@@ -1,24 +1,44 @@
 // Where one head looks: what tokens receive, how evenly they read, which are high; and what its map says of each pair.
 
-__device__ inline float weight(const Args &of, i64 at) { // of attention, in the precision that the model gave it in
-    if (of.weights_kind == 0) return ((const float *)of.weights)[at];
-    const unsigned short bits = ((const unsigned short *)of.weights)[at];
-    return of.weights_kind == 1 ? __uint_as_float((unsigned)bits << 16) : from_half(bits);
+// A number of the model's, in the precision that the model has it in.
+__device__ inline float number(const void *from, i64 at, int kind) {
+    if (kind == 0) return ((const float *)from)[at];
+    const unsigned short bits = ((const unsigned short *)from)[at];
+    return kind == 1 ? __uint_as_float((unsigned)bits << 16) : from_half(bits);
 }
+__device__ inline float weight(const Args &of, i64 at) { return number(of.weights, at, of.weights_kind); }
 
 // What a block has on the chip, whatever the size of the window.
 struct Looks {
-    double *room;   // (32,)
-    double *column; // (keys,): the sum of each column of the map, then what the token receives
-    int *counts;    // (2, steps, categories)
-    float *next;    // what comes after
+    double *room;    // (32,)
+    double *column;  // (keys,): the sum of each column of the map, then what the token receives
+    double *lengths; // (keys,): of the value vectors
+    int *counts;     // (2, steps, categories)
+    float *next;     // what comes after
 
     __device__ Looks(const Args &of, double *shared) {
-        room = shared, column = room + WARP;
-        counts = (int *)(column + of.keys);
+        room = shared, column = room + WARP, lengths = column + of.keys;
+        counts = (int *)(lengths + of.keys);
         next = (float *)(counts + 2 * STEPS * CATEGORIES);
     }
 };
+
+// Lengths of the value vectors: eight lanes to a vector.
+__device__ inline void value_lengths(const Args &of, const Looks &on, int b, int h) {
+    const int lane = threadIdx.x % WARP, group = h * of.value_groups / of.heads;
+    const i64 begin = b * of.value_batch + group * of.value_group;
+    for (int first = threadIdx.x / WARP * 4; first < of.keys; first += blockDim.x / WARP * 4) {
+        const int j = first + lane / 8;
+        double sum = 0;
+        if (j < of.keys)
+            for (int k = lane % 8; k < of.value_width; k += 8) {
+                const double x = number(of.values, begin + j * of.value_token + k, of.values_kind);
+                sum = fma(x, x, sum);
+            }
+        for (int k = 4; k > 0; k /= 2) sum += __shfl_xor_sync(FULL, sum, k);
+        if (j < of.keys && lane % 8 == 0) on.lengths[j] = sqrt(sum);
+    }
+}
 
 // Everything that follows from the sums of the columns. Begins where all threads have them.
 __device__ inline void from_columns(const Args &of, Looks &on, int b, int h, double entropy) {
@@ -27,28 +47,24 @@ __device__ inline void from_columns(const Args &of, Looks &on, int b, int h, dou
     const int wide = of.keys, keys = of.keys_of[b];
     const i64 head = (i64)b * of.heads + h;
     const int *category = of.category + (i64)b * wide, *is_counting = of.is_counting + (i64)b * wide;
-    const double *even = of.even + (i64)b * wide, *norms = of.value_norms;
-    if (norms) norms += ((i64)b * of.value_groups + h * of.value_groups / of.heads) * wide;
+    const double *even = of.even + (i64)b * wide;
     for (int c = warp; c < CATEGORIES; c += threads / WARP) { // a warp to a category
         double share = 0, carried = 0;
         for (int j = lane; j < keys; j += WARP)
-            if (category[j] == c) { share += on.column[j]; carried += norms ? on.column[j] * norms[j] : 0.0; }
+            if (category[j] == c) { share += on.column[j]; carried += of.values ? on.column[j] * on.lengths[j] : 0.0; }
         share = added(share), carried = added(carried);
         if (lane == 0) { on.room[c] = share; on.room[CATEGORIES + c] = carried; }
     }
     __syncthreads();
-    if (thread == 0) {
+    if (thread < CATEGORIES) {
         const int reading = of.readers[2 * b], several = of.readers[2 * b + 1];
         double whole = 0;
         for (int c = 0; c < CATEGORIES; c++) whole += on.room[CATEGORIES + c];
-        bool good = is_finite(whole) && is_finite(entropy);
-        for (int c = 0; c < CATEGORIES; c++) {
-            good = good && is_finite(on.room[c]);
-            out.given[head * CATEGORIES + c] = on.room[c] / AT_LEAST_ONE(reading);
-            out.weighted[head * CATEGORIES + c] = !norms ? not_a_number() : whole != 0 ? on.room[CATEGORIES + c] / whole : 0.0;
-        }
-        out.entropy[head] = several > 0 ? entropy / several : 0.0;
-        if (!good) *out.not_finite = 1;
+        const double share = on.room[thread], carried = on.room[CATEGORIES + thread];
+        out.given[head * CATEGORIES + thread] = share / AT_LEAST_ONE(reading);
+        out.weighted[head * CATEGORIES + thread] = !of.values ? not_a_number() : whole != 0 ? carried / whole : 0.0;
+        if (thread == 0) out.entropy[head] = several > 0 ? entropy / several : 0.0;
+        if (!is_finite(share) || !is_finite(whole) || !is_finite(entropy)) *out.not_finite = 1;
     }
     double largest = 0, largest_text = 0;
     for (int j = thread; j < keys; j += threads) {
@@ -85,8 +101,7 @@ __device__ inline void from_columns(const Args &of, Looks &on, int b, int h, dou
 }
 
 // A map of any size, read from memory; square roots of the weights for the product that compares rows.
-extern "C" __global__ void attention(const Args *args) {
-    const Args &of = *args;
+extern "C" __global__ void attention(const __grid_constant__ Args of) {
     const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
     const int tall = of.tokens, wide = of.keys, queries = of.queries_of[b], keys = of.keys_of[b];
     const i64 head = (i64)b * of.heads + h;
@@ -95,6 +110,7 @@ extern "C" __global__ void attention(const Args *args) {
     const double *evenness = of.evenness + (i64)b * tall;
     extern __shared__ double shared[];
     Looks on(of, shared);
+    if (of.values) value_lengths(of, on, b, h);
     double spread = 0;
     for (int j = thread; j < wide; j += threads) {
         double sum = 0;
@@ -113,8 +129,7 @@ extern "C" __global__ void attention(const Args *args) {
 }
 
 // How much the two tokens of each pair read each other, of a map of any size.
-extern "C" __global__ void read_each_other(const Args *args) {
-    const Args &of = *args;
+extern "C" __global__ void read_each_other(const __grid_constant__ Args of) {
     const int h = blockIdx.x, b = blockIdx.y, n = of.sizes[b], tokens = of.tokens;
     const i64 head = (i64)b * of.heads + h, square = (i64)tokens * tokens;
     const int *positions = of.positions + (i64)b * of.counting, *readable = of.readable + (i64)b * tokens;
@@ -133,19 +148,42 @@ extern "C" __global__ void read_each_other(const Args *args) {
 #define TILE 128  /* tokens at most */
 #define PITCH 132 /* words from row to row: the lanes that load a fragment hit different banks */
 
+struct alignas(16) Four { float at[4]; };
+struct alignas(8) Two { unsigned at[2]; };
+
 struct Tile : Looks {
     double *halves; // (2, TILE): sums of the upper and of the lower half of each column
     float *reads;   // (TILE,): how many tokens each may read
     int *place;     // (TILE,): the number of each token among those that count, or -1
-    unsigned *word; // (TILE, PITCH): the map in float32; then roots of its weights as the sum of two 16-bit floats
+    int *position;  // (TILE,): of the tokens that count
+    unsigned *word; // (T rounded up to 16, PITCH): the map in float32; then roots of it as sums of two 16-bit floats
 
     __device__ Tile(const Args &of, double *shared) : Looks(of, shared) {
-        halves = (double *)next;
+        word = (unsigned *)(shared + (of.keys * 2 + WARP + STEPS * CATEGORIES + 1) / 2 * 2); // at 16 bytes
+        const int rows = (of.tokens + 15) / 16 * 16;
+        halves = (double *)(word + rows * PITCH);
         reads = (float *)(halves + 2 * TILE);
-        place = (int *)(reads + TILE);
-        word = (unsigned *)(place + TILE);
+        place = (int *)(reads + TILE), position = place + TILE;
     }
 };
+
+// Four weights of a row, as many of them as there are; `whole` where the four can be loaded together.
+__device__ inline Four four_weights(const Args &of, i64 at, int number, bool whole) {
+    Four w = {};
+    if (!whole)
+        for (int e = 0; e < 4; e++) w.at[e] = e < number ? weight(of, at + e) : 0.0f;
+    else if (of.weights_kind == 0)
+        w = *(const Four *)((const float *)of.weights + at);
+    else {
+        const Two bits = *(const Two *)((const unsigned short *)of.weights + at);
+        for (int e = 0; e < 4; e++) {
+            const unsigned half = e % 2 ? bits.at[e / 2] >> 16 : bits.at[e / 2] & 0xffff;
+            w.at[e] = of.weights_kind == 1 ? __uint_as_float(half << 16) : from_half(half);
+        }
+    }
+    for (int e = 0; e < 4; e++) if (e >= number) w.at[e] = 0.0f;
+    return w;
+}
 
 // Rows of the map compared with rows: Σ_k √(A_ik·A_jk), for blocks of 16 by 16 pairs, a warp to a block.
 //
@@ -154,19 +192,21 @@ struct Tile : Looks {
 __device__ inline void compare_rows(const Args &of, const Tile &on, i64 head, int n, int tokens, int keys) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, strips = (tokens + 15) / 16;
     float *rows = of.rows + head * of.most_pairs;
+    // Where the lane's row of four 8 by 4 words begins: of the left factor, and of the right one.
+    const int left = (lane % 16) * PITCH + lane / 16 * 4, right = (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 4;
     for (int block = threadIdx.x / WARP; block < strips * (strips + 1) / 2; block += blockDim.x / WARP) {
         int strip = 0, column = block;
         while (column >= strips - strip) { column -= strips - strip; strip++; }
         column += strip;
         float sums[2][4] = {};
-        const unsigned *upper = on.word + (16 * strip + g) * PITCH + t, *lower = upper + 8 * PITCH;
-        const unsigned *left = on.word + (16 * column + g) * PITCH + t, *right = left + 8 * PITCH;
+        const unsigned *a_row = on.word + 16 * strip * PITCH + left, *b_row = on.word + 16 * column * PITCH + right;
         for (int k = 0; k < keys; k += 8) {
-            const unsigned a[4] = {upper[k], lower[k], upper[k + 4], lower[k + 4]};
-            const unsigned b[2][2] = {{left[k], left[k + 4]}, {right[k], right[k + 4]}};
+            unsigned a[4], b[4];
+            load_fragments(a, a_row + k);
+            load_fragments(b, b_row + k);
             for (int e = 0; e < 2; e++) {
-                const unsigned exchanged[2] = {b[e][0] >> 16 | b[e][0] << 16, b[e][1] >> 16 | b[e][1] << 16};
-                multiply_halves(sums[e], a, b[e]);
+                const unsigned exchanged[2] = {halves_exchanged(b[2 * e]), halves_exchanged(b[2 * e + 1])};
+                multiply_halves(sums[e], a, b + 2 * e);
                 multiply_halves(sums[e], a, exchanged);
             }
         }
@@ -178,33 +218,32 @@ __device__ inline void compare_rows(const Args &of, const Tile &on, i64 head, in
     }
 }
 
-extern "C" __global__ __launch_bounds__(256, 3) void attention_tile(const Args *args) {
-    const Args &of = *args;
+// A map that fits on the chip, with what it says of each pair.
+extern "C" __global__ __launch_bounds__(256, 3) void attention_tile(const __grid_constant__ Args of) {
     const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
     const int lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
     const int tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b], n = of.sizes[b];
     const int padded = (tokens + 15) / 16 * 16;
     const i64 head = (i64)b * of.heads + h, square = (i64)tokens * tokens;
-    const int *readable = of.readable + (i64)b * tokens, *positions = of.positions + (i64)b * of.counting;
     const double *evenness = of.evenness + (i64)b * tokens;
     extern __shared__ double shared[];
     Tile on(of, shared);
     float *map = (float *)on.word;
     for (int i = thread; i < TILE; i += threads) {
         on.place[i] = -1;
-        on.reads[i] = i < tokens ? (float)readable[i] : 0.0f;
+        on.reads[i] = i < tokens ? (float)of.readable[(i64)b * tokens + i] : 0.0f;
+        on.position[i] = i < n ? of.positions[(i64)b * of.counting + i] : 0;
     }
     __syncthreads();
-    for (int i = thread; i < n; i += threads) on.place[positions[i]] = i;
+    for (int i = thread; i < n; i += threads) on.place[on.position[i]] = i;
+    if (of.values) value_lengths(of, on, b, h);
     double spread = 0;
     for (int i = warp; i < padded; i += warps) {
         const bool reads = i < queries && on.reads[i] >= 1;
         float of_row = 0;
-        for (int j = lane; j < padded; j += WARP) {
-            const float w = reads && j < keys ? weight(of, head * square + i * tokens + j) : 0.0f;
-            map[i * PITCH + j] = w;
-            if (w > 0.0f) of_row += w * __logf(w);
-        }
+        const Four w = four_weights(of, head * square + i * tokens + 4 * lane, reads ? keys - 4 * lane : 0, reads && 4 * lane < tokens && tokens % 4 == 0);
+        if (4 * lane < padded) *(Four *)(map + i * PITCH + 4 * lane) = w;
+        for (int e = 0; e < 4; e++) of_row += w.at[e] > 0.0f ? w.at[e] * __logf(w.at[e]) : 0.0f;
         if (reads) spread -= (double)of_row * evenness[i];
     }
     const double entropy = added_by_all(spread, on.room); // waits for everybody
@@ -215,20 +254,27 @@ extern "C" __global__ __launch_bounds__(256, 3) void attention_tile(const Args *
             for (int i = k < TILE ? 0 : padded / 2; i < end; i++) sum += (double)map[i * PITCH + j];
         on.halves[k] = sum;
     }
-    const float *directions = of.directions + b * square;
-    float *direct = of.direct + head * of.most_pairs;
-    FOR_ROWS(n) FOR_COLUMNS(n) {
-        if (j >= n) continue;
-        const int pi = positions[i], pj = positions[j];
-        direct[pairs_of(i, n) + j] = (map[pi * PITCH + pj] * on.reads[pi] + map[pj * PITCH + pi] * on.reads[pj]) * directions[pi * tokens + pj];
+    FOR_ROWS(n) {
+        const int pi = on.position[i];
+        const float *directions = of.directions + b * square + pi * tokens, reads = on.reads[pi];
+        float *direct = of.direct + head * of.most_pairs + pairs_of(i, n);
+        FOR_COLUMNS(n) {
+            if (j >= n) continue;
+            const int pj = on.position[j];
+            direct[j] = (map[pi * PITCH + pj] * reads + map[pj * PITCH + pi] * on.reads[pj]) * directions[pj];
+        }
     }
     __syncthreads();
     for (int j = thread; j < keys; j += threads) on.column[j] = on.halves[j] + on.halves[TILE + j];
     for (int i = warp; i < padded; i += warps)
-        for (int j = lane; j < padded; j += WARP) {
-            const float root = sqrtf(map[i * PITCH + j]);
-            const unsigned short high = to_half(root);
-            on.word[i * PITCH + j] = high | (unsigned)to_half(root - from_half(high)) << 16;
+        if (4 * lane < padded) {
+            Four w = *(Four *)(map + i * PITCH + 4 * lane);
+            for (int e = 0; e < 4; e++) {
+                const float root = sqrtf(w.at[e]);
+                const unsigned short high = to_half(root);
+                w.at[e] = __uint_as_float(high | (unsigned)to_half(root - from_half(high)) << 16);
+            }
+            *(Four *)(map + i * PITCH + 4 * lane) = w;
         }
     __syncthreads();
     compare_rows(of, on, head, n, tokens, (keys + 7) / 8 * 8);

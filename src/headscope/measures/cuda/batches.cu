@@ -1,8 +1,8 @@
 // Over heads and windows.
 
 // How many different tokens the heads of a layer have chosen: a thread to a window and step. (B, H, steps) to (steps, H + 1).
-extern "C" __global__ void count_unique(const Choice *choices, const int *sizes, int windows, int heads) {
-    const Choice choice = choices[blockIdx.y];
+extern "C" __global__ void count_unique(const __grid_constant__ Choices choices, const int *sizes, int windows, int heads) {
+    const Choice choice = choices.row[blockIdx.y];
     const int steps = choice.steps;
     const int *chosen = (const int *)choice.from;
     u64 *counts = (u64 *)choice.to;
@@ -21,8 +21,8 @@ extern "C" __global__ void count_unique(const Choice *choices, const int *sizes,
 }
 
 // What each head made of each window, added up in the order of the windows: a thread to a number.
-extern "C" __global__ void add_windows(const Sum *sums, int windows) {
-    const Sum sum = sums[blockIdx.y];
+extern "C" __global__ void add_windows(const __grid_constant__ Sums sums, int windows) {
+    const Sum sum = sums.row[blockIdx.y];
     for (int e = blockIdx.x * blockDim.x + threadIdx.x; e < sum.number; e += gridDim.x * blockDim.x) {
         double total = 0;
         i64 count = 0;
@@ -57,30 +57,35 @@ extern "C" __global__ void mixed(const int *top, const double *drawn, const int 
     if (threadIdx.x == 0) to[b * READINGS + r] = sum;
 }
 
-// The sum of S over windows, in their order: a block to a head and a position, a thread to another position.
-extern "C" __global__ void add_matrices(const Args *args, const int *place_of, int windows, double *sums, int length) {
-    const Args &of = *args;
-    const int h = blockIdx.x, i = blockIdx.y, s = source_of[0], tokens = of.tokens;
+// The sum of S over windows, in their order: a block to a head and two positions, whose pairs are as many as tokens, and a
+// thread to a pair. `counts` (T, B rounded up to a multiple of MANY) has 255 for a token that counts, else 0.
+#define MANY 16 /* numbers that are on their way from memory at a time */
+struct alignas(16) Flags { unsigned word[MANY / 4]; };
+
+extern "C" __global__ __launch_bounds__(128) void add_matrices(const __grid_constant__ Args of, const unsigned char *counts, double *sums, int length) {
+    const int h = blockIdx.x, tokens = of.tokens, windows = of.windows, padded = (windows + MANY - 1) / MANY * MANY;
     const i64 square = (i64)tokens * tokens, apart = of.heads * square;
-    const float *matrix = of.products + ((i64)s * windows * of.heads + h) * square;
-    for (int j = i + 1 + threadIdx.x; j < tokens; j += blockDim.x) {
+    const float *matrix = of.products + ((i64)source_of[0] * windows * of.heads + h) * square;
+    for (int k = threadIdx.x; k < tokens; k += blockDim.x) {
+        const int first = tokens - 1 - blockIdx.y; // pairs of the first position with those after it
+        const int i = k < first ? blockIdx.y : first, j = k < first ? i + 1 + k : i + 1 + k - first;
+        if (j >= tokens || (k >= first && first <= (int)blockIdx.y)) continue; // or the two are one
         double sum = 0;
-        for (int first = 0; first < windows; first += FEW) {
-            float x[FEW];
+        for (int begin = 0; begin < windows; begin += MANY) {
+            const Flags of_i = *(const Flags *)(counts + (i64)i * padded + begin), of_j = *(const Flags *)(counts + (i64)j * padded + begin);
+            float x[MANY];
 #pragma unroll
-            for (int e = 0; e < FEW; e++) { // several are on their way at a time
-                const int b = first + e;
-                x[e] = 0;
-                if (b >= windows || !place_of[b * tokens + i] || !place_of[b * tokens + j]) continue;
-                const float *own = matrix + b * apart;
-                x[e] = own[i * tokens + j];
-                if (scaled_of[0]) {
+            for (int e = 0; e < MANY; e++) {
+                const float *own = matrix + (begin + e) * apart;
+                const bool both = (of_i.word[e / 4] & of_j.word[e / 4]) >> e % 4 * 8 & 1;
+                x[e] = both ? own[i * tokens + j] : 0.0f;
+                if (scaled_of[0] && both) {
                     const float size = sqrtf(own[i * (tokens + 1)]) * sqrtf(own[j * (tokens + 1)]);
                     x[e] = size > 0 ? x[e] / size : 0.0f;
                 }
             }
 #pragma unroll
-            for (int e = 0; e < FEW; e++) sum += (double)x[e];
+            for (int e = 0; e < MANY; e++) sum += (double)x[e];
         }
         sums[((i64)h * length + i) * length + j] += sum;
     }

@@ -21,6 +21,17 @@ __device__ inline void multiply_halves(float *d, const unsigned *a, const unsign
 #endif
 }
 
+// Four blocks of 8 by 4 words: lane 8m + r names where row r of block m begins, and lane 4g + t gets word t of row g of
+// each. Words on the chip, each row at a multiple of 16 bytes.
+__device__ inline void load_fragments(unsigned *to, const unsigned *row) {
+#if __CUDA_ARCH__ >= 750
+    const unsigned at = (unsigned)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
+#endif
+}
+__device__ inline unsigned halves_exchanged(unsigned word) { return __byte_perm(word, 0, 0x1032); }
+
 // The largest and the smallest over the lanes of a warp, and the sum.
 __device__ inline unsigned largest_of_warp(unsigned x) {
 #if __CUDA_ARCH__ >= 800

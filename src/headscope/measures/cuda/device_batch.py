@@ -60,7 +60,7 @@ class DeviceBatch:
             "match_weights": queries.matched,
             "class_begins": begins.astype(np.int32),
             "number": queries.number.view(np.int64),
-            "counts": queries.counting.astype(np.int32),
+            "counts": _by_position(queries.counting),
             "ids": queries.ids,
         }
         for name, values in own.items():
@@ -86,3 +86,14 @@ class DeviceBatch:
         readers = torch.stack([(number >= 1).sum(1), several.sum(1)], dim=1).int()
         evenness = torch.where(several, 1 / number.clamp_min(2).double().log(), 0.0)
         return DeviceReadable(number.int(), readers, evenness, even.contiguous(), directions, by_category)
+
+
+MANY = 16  # windows that `add_matrices` has on their way at a time
+
+
+def _by_position(counting: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Which tokens count, position by position: (B, T) to (T, B rounded up), 255 for those that do."""
+    size, tokens = counting.shape
+    flags = np.zeros((tokens, -(-size // MANY) * MANY), dtype=np.uint8)
+    flags[:, :size] = counting.T * np.uint8(255)
+    return flags

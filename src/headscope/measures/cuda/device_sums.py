@@ -19,9 +19,11 @@ from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.compiled_sums import LayerRows, StackSums
 from headscope.measures.cuda.arguments import (
     ADDED,
+    MOST_CHOICES,
+    MOST_SUMS,
     POINTERS,
+    PRECISIONS,
     TILE,
-    WEIGHTS,
     Constants,
     LevelMemory,
     attention_bytes,
@@ -29,6 +31,7 @@ from headscope.measures.cuda.arguments import (
     mixed_bytes,
     order_bytes,
     packed,
+    packed_list,
     tile_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
@@ -60,7 +63,7 @@ class DeviceLayer(NamedTuple):
 
     products: Tensor
     weights: Tensor
-    value_norms: Tensor | None
+    values: Tensor | None
 
 
 class DeviceSums:
@@ -117,23 +120,20 @@ class DeviceSums:
         given |= batch.tensors | read._asdict() | layer._asdict()
         given |= {name: address for name, address in kept.items() if name in POINTERS} | filled.addresses
         given |= self._workspace(numbers, memory, blocks, layer.weights)
-        # One transfer for everything that the kernels are told.
-        struct, sums = packed(numbers, self.choices.theta, given), self._sums(filled, kept, read)
-        choices = self._choices(filled, kept)
-        told = to_device(np.frombuffer(struct + sums.tobytes() + choices.tobytes(), dtype=np.uint8).copy(), device)
+        told = packed(numbers, self.choices.theta, given)
         self._look(told, numbers, given, kernels, on_chip=on_chip)
         grid = (numbers["heads"], numbers["windows"])
         kernels.launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
         kernels.launch("by_level", (numbers["heads"], blocks), WIDE, memory.size, told)
         if MATRIX in self._kept.arrays:
-            kernels.launch("add_matrices", (numbers["heads"], numbers["tokens"]), NARROW, 0, told,
-                           batch.tensors["counts"], numbers["windows"], self._kept.view(room, MATRIX),
-                           self.shape.length)  # fmt: skip
+            kernels.launch("add_matrices", (numbers["heads"], -(-numbers["tokens"] // 2)), NARROW, 0, told,
+                           batch.tensors["counts"], self._kept.view(room, MATRIX), self.shape.length)  # fmt: skip
+        choices, sums = self._choices(filled, kept), self._sums(filled, kept, read)
         many = -(-numbers["windows"] * STEPS // NARROW)
-        kernels.launch("count_unique", (many, len(choices)), NARROW, 0, told[len(struct) + sums.nbytes :],
+        kernels.launch("count_unique", (many, len(choices)), NARROW, 0, packed_list(choices, MOST_CHOICES),
                        batch.tensors["sizes"], numbers["windows"], numbers["heads"])  # fmt: skip
-        many = -(-int(sums[:, -1].max()) // NARROW)
-        kernels.launch("add_windows", (many, len(sums)), NARROW, 0, told[len(struct) :], numbers["windows"])
+        many = -(-max(row[-1] for row in sums) // NARROW)
+        kernels.launch("add_windows", (many, len(sums)), NARROW, 0, packed_list(sums, MOST_SUMS), numbers["windows"])
         fill_declared(self.host.declared, self.host.arrays, place, lambda: self._on_host(heads, layer, batch, read))
         self._focal[heads.layer].append(filled["focal_ids"])
         return filled
@@ -143,10 +143,11 @@ class DeviceSums:
         assert heads.weights is not None
         parts = [self._products(source, heads, queries) for source in self.host.sources]
         products = parts[0][None] if len(parts) == 1 else torch.stack(parts)
-        weights, values = heads.weights.contiguous(), heads.values
-        if weights.dtype not in WEIGHTS:
-            weights = weights.float()
-        return DeviceLayer(products, weights, None if values is None else _lengths(values).contiguous())
+        weights, values = _known(heads.weights).contiguous(), heads.values
+        if values is not None:
+            values = _known(values)
+            values = values if values.stride(-1) == 1 else values.contiguous()
+        return DeviceLayer(products, weights, values)
 
     def _products(self, source: str, heads: LayerHeads, queries: BatchIndex) -> Tensor:
         """The product of every vector with every other: (B, H, T, T), float32 whatever the model's precision."""
@@ -166,9 +167,8 @@ class DeviceSums:
             "table": self.table, "customs": len(self.shape.relations), "layer": number,
             "lowest": first_high_bin(self.choices.tau), "at_tau": step_of(self.choices.tau),
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
-            "weights_kind": WEIGHTS[layer.weights.dtype],
-            "value_groups": 1 if layer.value_norms is None else layer.value_norms.shape[1],
-        }  # fmt: skip
+            "weights_kind": PRECISIONS[layer.weights.dtype],
+        } | _laid_out(layer.values)  # fmt: skip
 
     def _workspace(self, numbers: dict[str, int], memory: LevelMemory, blocks: int, weights: Tensor) -> Tensors:
         """Memory that the kernels use for a while: numbers of pairs, and what the chip has no room for."""
@@ -187,7 +187,7 @@ class DeviceSums:
             space["scratch"] = torch.empty(times, dtype=torch.int32, device=device)
         return space
 
-    def _look(self, told: Tensor, numbers: dict[str, int], given: Given, kernels: Kernels, *, on_chip: bool) -> None:
+    def _look(self, told: bytes, numbers: dict[str, int], given: Given, kernels: Kernels, *, on_chip: bool) -> None:
         """What attention says: which tokens are high, and two numbers of each pair."""
         grid = (numbers["heads"], numbers["windows"])
         if on_chip:
@@ -262,7 +262,7 @@ class DeviceSums:
         room[end:].zero_()
         return Filled(layout, room)
 
-    def _sums(self, filled: Filled, kept: dict[str, int], read: DeviceReadable) -> NDArray[np.int64]:
+    def _sums(self, filled: Filled, kept: dict[str, int], read: DeviceReadable) -> list[tuple[int, ...]]:
         """What is added up over the windows, a row each; see `SUM`."""
         doubles, counts, few = range(len(ADDED))
         number = self._numbers_of
@@ -270,17 +270,16 @@ class DeviceSums:
         rows += [(filled.addresses[name], kept[f"sum_{name}"], counts, number[name]) for name in COUNTED]
         rows.append((filled.addresses["high_pairs"], kept["sum_focal_few"], few, number["high_pairs"]))
         rows.append((read.even_by_category.data_ptr(), kept["sum_even"], doubles, len(CATEGORIES)))
-        return np.array(rows, dtype=np.int64)
+        return rows
 
-    def _choices(self, filled: Filled, kept: dict[str, int]) -> NDArray[np.int64]:
+    def _choices(self, filled: Filled, kept: dict[str, int]) -> list[tuple[int, ...]]:
         """Of which chosen tokens the different ones are counted, a row each; see `CHOICE`."""
         steps = {"focal": STEPS, "top": len(self.shape.readings)}
-        rows = [
+        return [
             (filled.addresses[f"{name}{null}"], kept[f"{name}{null}_unique"], many)
             for name, many in steps.items()
             for null in ("", "_null")
         ]
-        return np.array(rows, dtype=np.int64)
 
     def _on_host(self, heads: LayerHeads, layer: DeviceLayer, batch: DeviceBatch, read: DeviceReadable) -> LayerBatch:
         """The layer as variables that were declared elsewhere see it."""
@@ -380,11 +379,18 @@ class DeviceSums:
             arrays["attention_wins"][m, k, :, :-1] += kept["sum_map_wins"][:, m]
 
 
-def _lengths(vectors: Tensor) -> Tensor:
-    """The length of each vector, in float64: (…, d) to (…)."""
-    few = vectors.is_cuda and vectors.dtype in LOW  # squares are exact in float32, and their sum good to seven digits
-    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32 if few else torch.float64)
-    return lengths.double()
+def _laid_out(values: Tensor | None) -> dict[str, int]:
+    """How value vectors lie in memory: (B, groups, Tk, width)."""
+    names = ("value_batch", "value_group", "value_token")
+    if values is None:
+        return dict.fromkeys((*names, "value_groups", "value_width", "values_kind"), 1)
+    shape = {"value_groups": values.shape[1], "value_width": values.shape[3], "values_kind": PRECISIONS[values.dtype]}
+    return shape | dict(zip(names, values.stride()[:3], strict=True))
+
+
+def _known(tensor: Tensor) -> Tensor:
+    """A tensor in a precision that the kernels know."""
+    return tensor if tensor.dtype in PRECISIONS else tensor.float()
 
 
 def _together(parts: list[list[Tensor]]) -> list[NDArray[np.int64]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from headscope.measures.cuda.arguments import Constants
 
+Argument = Tensor | int | bytes
 INSTRUCTIONS = "card.cu"  # what a card does by itself
 FILES = ("threads.cu", "attention.cu", "order.cu", "levels.cu", "batches.cu")
 NAMES = ("attention", "attention_tile", "read_each_other", "by_order", "by_level", "count_unique", "add_windows",
@@ -38,16 +39,18 @@ class Kernels(Protocol):
     def tiles(self) -> bool:
         """Whether it multiplies tiles of 16-bit floats."""
 
-    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Tensor | int) -> None:
-        """Have one done, after what was asked for before; tensors are passed as pointers, numbers as int."""
+    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
+        """Have one done, after what was asked for before: tensors go as pointers, numbers as int, bytes as a struct."""
 
 
 class CudaKernels:
     """Kernels on a graphics card, through NVRTC."""
 
     def __init__(self, constants: Constants, device: torch.device) -> None:
+        from cuda.bindings import driver
         from cuda.core import Device, Program, ProgramOptions
 
+        self._driver = driver
         self._device = Device(device.index or 0)
         self._device.set_current()
         major, minor = self._device.compute_capability
@@ -55,30 +58,32 @@ class CudaKernels:
         options = ProgramOptions(std="c++17", arch=f"sm_{major}{minor}", fma=False)
         whole = constants.declarations() + source(INSTRUCTIONS, *FILES)
         compiled = Program(whole, code_type="c++", options=options).compile("cubin", name_expressions=NAMES)
-        self._kernels = {name: compiled.get_kernel(name) for name in NAMES}
+        kernels = {name: compiled.get_kernel(name) for name in NAMES}
         self.most_shared = int(self._device.properties.max_shared_memory_per_block_optin)
         self.processors = int(self._device.properties.multiprocessor_count)
         self.tiles = (major, minor) >= (8, 0)
-        for kernel in self._kernels.values():
+        for kernel in kernels.values():
             _allow_shared(kernel, self.most_shared)
+        self._kernels = kernels  # which hold the compiled code
+        self._functions = {name: _checked(driver.cuKernelGetFunction(each.handle)) for name, each in kernels.items()}
 
-    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Tensor | int) -> None:
+    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
         """Launch one on torch's current stream."""
-        from cuda.core import LaunchConfig, launch
+        stream = torch.cuda.current_stream().cuda_stream
+        held = [_argument(each) for each in args]
+        addresses = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
+        (error,) = self._driver.cuLaunchKernel(
+            self._functions[name], *grid, 1, block, 1, 1, shared, stream, ctypes.addressof(addresses), 0
+        )
+        if error:
+            raise RuntimeError(f"the graphics card did not take {name}: {error}")
 
-        own: list[Any] = [each.data_ptr() if isinstance(each, Tensor) else np.int32(each) for each in args]
-        config = LaunchConfig(grid=(*grid, 1), block=(block, 1, 1), shmem_size=shared)
-        launch(_Stream(torch.cuda.current_stream().cuda_stream), config, self._kernels[name], *own)
 
-
-class _Stream:
-    """Torch's stream, as other libraries of CUDA take it."""
-
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.handle
+def _argument(value: Argument) -> Any:
+    """What a kernel takes, as the driver wants it."""
+    if isinstance(value, Tensor):
+        return ctypes.c_void_p(value.data_ptr())
+    return ctypes.c_int(value) if isinstance(value, int) else ctypes.create_string_buffer(value, len(value))
 
 
 def _allow_shared(kernel: Any, size: int) -> None:
@@ -88,6 +93,14 @@ def _allow_shared(kernel: Any, size: int) -> None:
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     (error,) = driver.cuKernelSetAttribute(attribute, size, kernel.handle, driver.cuCtxGetDevice()[1])
     assert error == driver.CUresult.CUDA_SUCCESS, error
+
+
+def _checked(answer: tuple[Any, Any]) -> Any:
+    """What the driver answers, where it is no error."""
+    error, value = answer
+    if error:
+        raise RuntimeError(f"the graphics card refuses the kernels: {error}")
+    return value
 
 
 @lru_cache(8)

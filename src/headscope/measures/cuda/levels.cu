@@ -129,6 +129,7 @@ __device__ inline void sums_by_turn(const Levels &on, const Similarity &S, int n
 // Tokens join the mask in the order of the thresholds they pass, the highest first. A warp to a threshold.
 __device__ inline void masks(const Args &of, const Levels &on, i64 head, int n, double largest) {
     const int lane = threadIdx.x % WARP;
+    const double over = 1.0 / largest;
     for (int k = threadIdx.x / WARP; k < STEPS; k += blockDim.x / WARP) {
         double inside = 0, either = 0, whole = 0;
         int in = 0;
@@ -142,7 +143,7 @@ __device__ inline void masks(const Args &of, const Levels &on, i64 head, int n, 
         if (lane) continue;
         double *sums = of.mask_sum + (head * STEPS + k) * 3;
         int *number = of.mask_pairs + (head * STEPS + k) * 3, out = n - in;
-        sums[0] = inside / largest; sums[1] = (either - inside) / largest; sums[2] = (whole - either) / largest;
+        sums[0] = inside * over; sums[1] = (either - inside) * over; sums[2] = (whole - either) * over;
         number[0] = in * (in - 1) / 2; number[1] = in * out; number[2] = out * (out - 1) / 2;
     }
 }
@@ -264,8 +265,7 @@ __device__ inline void level_of_window(const Args &of, Levels &on, int b, int h)
 }
 
 // A block goes through several windows of one head, so that it can add up their pairs on the chip.
-extern "C" __global__ __launch_bounds__(256, 3) void by_level(const Args *args) {
-    const Args &of = *args;
+extern "C" __global__ __launch_bounds__(256, 3) void by_level(const __grid_constant__ Args of) {
     const int h = blockIdx.x, distances = of.table / RELATIONS;
     extern __shared__ double shared[];
     Levels on(of, shared, of.bands * RELATIONS);

@@ -1,13 +1,17 @@
 // What needs no threshold: order bins, and what follows from them.
 
-#define MOMENTS (3 * SHOWN + READINGS * MAPS + 1)
+#define MOMENTS (2 * SHOWN + READINGS * MAPS + 1)
+
+// What a contrast comes to in one band: comparisons won, twice, and how many pairs there are of each class.
+struct Won { double twice; int n1, n0; };
 
 // What a block of `by_order` has on the chip. Doubles and u64 first, for their alignment.
 struct Order {
     double *room;     // (32, MOMENTS): what warps tell each other
-    double *part;     // (SHOWN, bands, contrasts + 2): wins and weight of each band
+    Won *won;         // (SHOWN, bands, contrasts + 1)
     u64 *keys;        // (K,)
     float *edges;     // (SHOWN, 16)
+    float *sample;    // (SHOWN, 512)
     float *norms;     // (SOURCES, N): lengths of the vectors of tokens that count
     int *position;    // (N,)
     int *high;        // (N,): whether the token is high in attention
@@ -16,13 +20,14 @@ struct Order {
     int *degree;      // (READINGS, N): top pairs of each token
     int *times;       // (READINGS, K): and of each id
     int *null_;       // (K,)
-    int *count;       // (READINGS + 2,): top pairs of each reading; how many tokens are high
+    int *count;       // (READINGS + 2,): top pairs of each reading; how many tokens are high; what varies
 
     __device__ Order(const Args &of, double *shared) {
         const int kinds = of.bands * RELATIONS;
-        room = shared, part = room + WARP * MOMENTS;
-        keys = (u64 *)(part + SHOWN * of.bands * (CONTRASTS + 2));
-        edges = (float *)(keys + of.most_ids), norms = edges + SHOWN * ORDER_BINS;
+        room = shared, won = (Won *)(room + WARP * MOMENTS);
+        keys = (u64 *)(won + SHOWN * of.bands * (CONTRASTS + 1));
+        edges = (float *)(keys + of.most_ids), sample = edges + SHOWN * ORDER_BINS;
+        norms = sample + SHOWN * SAMPLED;
         position = (int *)(norms + SOURCES * of.counting), high = position + of.counting;
         histogram = high + of.counting;
         regions = histogram + SHOWN * kinds * ORDER_BINS;
@@ -36,30 +41,44 @@ struct Order {
 struct Head {
     const float *matrix[SOURCES], *direct, *rows, *norms;
     const int *position;
-    int tokens, n, pitch, counting;
+    int tokens, n, counting;
+    bool square; // rows are read as a square, not as a list of pairs
 
     __device__ Head(const Args &of, const Order &on, int b, int h) {
-        const i64 head = (i64)b * of.heads + h, all = of.windows * of.heads, square = of.tokens * of.tokens;
-        for (int s = 0; s < SOURCES; s++) matrix[s] = of.products + (s * all + head) * square;
+        const i64 head = (i64)b * of.heads + h, all = of.windows * of.heads, size = of.tokens * of.tokens;
+        for (int s = 0; s < SOURCES; s++) matrix[s] = of.products + (s * all + head) * size;
+        square = of.rows_square;
         direct = MAPS > 0 ? of.direct + head * of.most_pairs : 0;
-        rows = MAPS > 1 ? of.rows + head * (of.rows_square ? square : of.most_pairs) : 0;
-        pitch = of.rows_square ? of.tokens : 0;
+        rows = MAPS > 1 ? of.rows + head * (square ? size : of.most_pairs) : 0;
         norms = on.norms, position = on.position, counting = of.counting;
         tokens = of.tokens, n = of.sizes[b];
     }
-    // All of a pair; `at` is its number.
-    __device__ inline void shown(int i, int j, int at, float *x) const {
-        const int pi = position[i], pj = position[j];
-        for (int v = 0; v < READINGS; v++) {
-            const int s = source_of[v];
-            x[v] = matrix[s][pi * tokens + pj];
-            if (scaled_of[v]) {
-                const float size = norms[s * counting + i] * norms[s * counting + j];
-                x[v] = size > 0 ? x[v] / size : 0.0f;
-            }
-        }
-        if (MAPS > 0) x[READINGS] = direct[at];
-        if (MAPS > 1) x[READINGS + 1] = rows[pitch ? pi * pitch + pj : at];
+    __device__ inline float over_lengths(float x, int s, int i, int j) const {
+        const float size = norms[s * counting + i] * norms[s * counting + j];
+        return size > 0 ? x / size : 0.0f;
+    }
+};
+
+// The same for all pairs of one token with those that come after it.
+struct Row {
+    const Head &own;
+    const float *matrix[SOURCES], *direct, *rows;
+    int i;
+
+    __device__ Row(const Head &own, int i) : own(own), i(i) {
+        const int begin = own.position[i] * own.tokens, first = pairs_of(i, own.n);
+        for (int s = 0; s < SOURCES; s++) matrix[s] = own.matrix[s] + begin;
+        direct = own.direct + first;
+        rows = own.rows + (own.square ? begin : first);
+    }
+    __device__ inline void shown(int j, float *x) const {
+        const int at = own.position[j];
+        float product[SOURCES];
+        for (int s = 0; s < SOURCES; s++) product[s] = matrix[s][at];
+        if (MAPS > 0) x[READINGS] = direct[j];
+        if (MAPS > 1) x[READINGS + 1] = rows[own.square ? at : j];
+        for (int v = 0; v < READINGS; v++)
+            x[v] = scaled_of[v] ? own.over_lengths(product[source_of[v]], source_of[v], i, j) : product[source_of[v]];
     }
 };
 
@@ -83,48 +102,58 @@ __device__ inline void order_null(const Args &of, int b, int h, int distinct, u6
 
 // 512 values in their order, by one warp: lane k has those from 16k on. A network of comparisons, all in registers.
 #define EACH 16
+__device__ inline void in_order(float &x, float &y) {
+    const float low = fminf(x, y);
+    y = fmaxf(x, y), x = low;
+}
 __device__ inline void sort(float *x, int lane) {
 #pragma unroll
-    for (int size = 2; size <= SAMPLED; size *= 2)
+    for (int size = 2; size <= EACH; size *= 2) // those of a lane
 #pragma unroll
-        for (int step = size / 2; step > 0; step /= 2) {
-            if (step >= EACH) { // with the same place of another lane
-                const bool low = ((lane * EACH & size) == 0) == ((lane * EACH & step) == 0);
+        for (int step = size / 2; step > 0; step /= 2)
 #pragma unroll
-                for (int r = 0; r < EACH; r++) {
-                    const float y = __shfl_xor_sync(FULL, x[r], step / EACH);
-                    x[r] = low ? fminf(x[r], y) : fmaxf(x[r], y);
-                }
-                continue;
-            }
+            for (int r = 0; r < EACH; r++)
+                if (!(r & step)) in_order(x[r & size ? r + step : r], x[r & size ? r : r + step]);
+#pragma unroll 1
+    for (int lanes = 1; lanes < WARP; lanes *= 2) { // two sequences, of so many lanes each, to one
+        float y[EACH];
+#pragma unroll
+        for (int r = 0; r < EACH; r++) y[r] = __shfl_xor_sync(FULL, x[EACH - 1 - r], 2 * lanes - 1); // one of them backwards
+        bool upper = lane & lanes;
+#pragma unroll
+        for (int r = 0; r < EACH; r++) x[r] = (x[r] < y[r]) != upper ? x[r] : y[r];
+#pragma unroll 1
+        for (int step = lanes / 2; step > 0; step /= 2) {
+            upper = lane & step;
 #pragma unroll
             for (int r = 0; r < EACH; r++) {
-                if (r & step) continue;
-                const bool up = ((lane * EACH + r) & size) == 0;
-                const float low = fminf(x[r], x[r + step]), high = fmaxf(x[r], x[r + step]);
-                x[r] = up ? low : high, x[r + step] = up ? high : low;
+                const float other = __shfl_xor_sync(FULL, x[r], step);
+                x[r] = (x[r] < other) != upper ? x[r] : other;
             }
         }
+#pragma unroll
+        for (int step = EACH / 2; step > 0; step /= 2)
+#pragma unroll
+            for (int r = 0; r < EACH; r++)
+                if (!(r & step)) in_order(x[r], x[r + step]);
+    }
 }
 
 // Edges of the order bins: values of sampled pairs at sixteenths of their order. A warp to a reading or map.
 __device__ inline void find_edges(const Args &of, const Head &own, Order &on, int b) {
     const int lane = threadIdx.x % WARP, sampled = of.sampled[b];
     const unsigned *samples = of.samples + (i64)b * SAMPLED;
+    for (int k = threadIdx.x; k < SAMPLED; k += blockDim.x) {
+        float x[SHOWN];
+        for (int v = 0; v < SHOWN; v++) x[v] = infinity();
+        if (k < sampled) Row(own, samples[k] >> 16).shown(samples[k] & 0xffff, x);
+        for (int v = 0; v < SHOWN; v++) on.sample[v * SAMPLED + k] = x[v];
+    }
+    __syncthreads();
     for (int v = threadIdx.x / WARP; v < SHOWN; v += blockDim.x / WARP) {
         float x[EACH];
 #pragma unroll
-        for (int r = 0; r < EACH; r++) {
-            x[r] = infinity();
-            if (r * WARP + lane < sampled) {
-                const unsigned pair = samples[r * WARP + lane];
-                const int i = pair >> 16, j = pair & 0xffff;
-                float all[SHOWN];
-                own.shown(i, j, pairs_of(i, own.n) + j, all);
-#pragma unroll
-                for (int w = 0; w < SHOWN; w++) if (w == v) x[r] = all[w];
-            }
-        }
+        for (int r = 0; r < EACH; r++) x[r] = on.sample[v * SAMPLED + r * WARP + lane];
         sort(x, lane);
         const int at = lane < ORDER_BINS - 1 ? sampled * (lane + 1) / ORDER_BINS : 0; // the edge of this lane
         float edge = 0;
@@ -137,45 +166,86 @@ __device__ inline void find_edges(const Args &of, const Head &own, Order &on, in
     }
 }
 
-// Sums over all pairs, of values less those of the first pair: of these, of their squares and products; the largest
-// difference, and the largest S of the main reading.
-__device__ inline void find_moments(const Args &of, const Head &own, Order &on, i64 head) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP, n = own.n;
-    double sums[2 * SHOWN + READINGS * MAPS];
-    float from[SHOWN], reach[SHOWN], largest = -infinity();
-    for (int k = 0; k < 2 * SHOWN + READINGS * MAPS; k++) sums[k] = 0;
-    for (int v = 0; v < SHOWN; v++) reach[v] = 0;
-    own.shown(0, 1, pairs_of(0, n) + 1, from);
-    FOR_ROWS(n) {
-        const int row = pairs_of(i, n);
-        FOR_COLUMNS(n) {
-            if (j >= n) continue;
-            float x[SHOWN];
-            double away[SHOWN];
-            own.shown(i, j, row + j, x);
-            largest = fmaxf(largest, x[0]);
-            for (int v = 0; v < SHOWN; v++) {
-                reach[v] = fmaxf(reach[v], fabsf(x[v] - from[v]));
-                away[v] = (double)x[v] - (double)from[v];
-                sums[v] += away[v];
-                sums[SHOWN + v] = fma(away[v], away[v], sums[SHOWN + v]);
-            }
-            for (int r = 0; r < READINGS; r++)
-                for (int m = 0; m < MAPS; m++) {
-                    double &sum = sums[2 * SHOWN + r * MAPS + m];
-                    sum = fma(away[r], away[READINGS + m], sum);
-                }
+// What all threads know of the pairs that they met.
+struct Moments {
+    double sums[2 * SHOWN + READINGS * MAPS]; // of values less those of the first pair, of their squares and products
+    float from[SHOWN], largest;               // those of the first pair; the largest S of the main reading
+    int varies;                               // a bit for each whose values are not all the same
+
+    __device__ Moments(const Head &own) : largest(-infinity()), varies(0) {
+        for (int k = 0; k < 2 * SHOWN + READINGS * MAPS; k++) sums[k] = 0;
+        Row(own, 0).shown(1, from);
+    }
+    __device__ inline void add(const float *x) {
+        double away[SHOWN];
+        largest = fmaxf(largest, x[0]);
+        for (int v = 0; v < SHOWN; v++) {
+            if (x[v] != from[v]) varies |= 1 << v;
+            away[v] = (double)x[v] - (double)from[v];
+            sums[v] += away[v];
+            sums[SHOWN + v] = fma(away[v], away[v], sums[SHOWN + v]);
         }
+        for (int r = 0; r < READINGS; r++)
+            for (int m = 0; m < MAPS; m++) {
+                double &sum = sums[2 * SHOWN + r * MAPS + m];
+                sum = fma(away[r], away[READINGS + m], sum);
+            }
     }
-    double *to = on.room + warp * MOMENTS;
-    for (int k = 0; k < 2 * SHOWN + READINGS * MAPS; k++) {
-        const double sum = added(sums[k]);
-        if (lane == 0) to[k] = sum;
+};
+
+// Bins, and what is counted by them. Of the three regions the two with fewer pairs are counted: those at the edge of the
+// mask, and those inside it or, where more than half of the tokens are high, those outside.
+__device__ inline void count_pairs(const Args &of, const Head &own, Order &on, Moments &moments, int b) {
+    const int lane = threadIdx.x % WARP, bands = of.bands, kinds = bands * RELATIONS, n = own.n;
+    const int number = on.count[READINGS], other = 2 * number > n ? 0 : 2; // tokens of the pair that are high
+    const bool masked = MAPS > 0 && number >= 2 && n - number >= 2;
+    FOR_ROWS(n) {
+        const Row row(own, i);
+        const short *classes = of.classes + b * of.most_pairs + pairs_of(i, n);
+        const int high = on.high[i];
+        int degree[READINGS] = {};
+        FOR_COLUMNS(n) {
+            int bin[SHOWN] = {};
+            if (j < n) {
+                float x[SHOWN];
+                row.shown(j, x);
+                const int kind = classes[j], region = high + on.high[j]; // the kind times sixteen
+                moments.add(x);
+                for (int v = 0; v < SHOWN; v++) {
+                    const float *edge = on.edges + v * ORDER_BINS;
+                    bin[v] = x[v] > edge[7] ? 8 : 0;
+                    bin[v] += x[v] > edge[bin[v] + 3] ? 4 : 0;
+                    bin[v] += x[v] > edge[bin[v] + 1] ? 2 : 0;
+                    bin[v] += x[v] > edge[bin[v]] ? 1 : 0;
+                    atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + bin[v]], 1);
+                }
+                if (masked && (region == 1 || region == other)) {
+                    int *at = on.regions + (kind / (ORDER_BINS * RELATIONS) * 2 + (region != 1)) * ORDER_BINS;
+                    for (int r = 0; r < READINGS; r++) atomicAdd(&at[r * bands * 2 * ORDER_BINS + bin[r]], 1);
+                }
+            }
+            for (int r = 0; r < READINGS; r++) {
+                const bool top = bin[r] == ORDER_BINS - 1;
+                degree[r] += __popc(__ballot_sync(FULL, top));
+                if (top) atomicAdd(&on.degree[r * of.counting + j], 1);
+            }
+        }
+        if (lane == 0) for (int r = 0; r < READINGS; r++) if (degree[r]) atomicAdd(&on.degree[r * of.counting + i], degree[r]);
     }
-    for (int v = 0; v <= SHOWN; v++) {
-        const double far = most((double)(v < SHOWN ? reach[v] : largest));
-        if (lane == 0) to[2 * SHOWN + READINGS * MAPS + v] = far;
+}
+
+// The moments of all threads: the largest S, and how S goes with each map.
+__device__ inline void join_moments(const Args &of, Order &on, const Moments &moments, i64 head, int pairs) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const int number = 2 * SHOWN + READINGS * MAPS;
+#pragma unroll
+    for (int k = 0; k < number; k++) {
+        const double sum = added(moments.sums[k]);
+        if (lane == 0) on.room[warp * MOMENTS + k] = sum;
     }
+    const double largest = most((double)moments.largest);
+    if (lane == 0) on.room[warp * MOMENTS + number] = largest;
+    for (int v = 0; v < SHOWN; v++) if (__any_sync(FULL, moments.varies >> v & 1) && lane == 0) atomicOr(&on.count[READINGS + 1], 1 << v);
     __syncthreads();
     if (warp > 0) return;
     double all = 0;
@@ -183,104 +253,57 @@ __device__ inline void find_moments(const Args &of, const Head &own, Order &on, 
         all = on.room[lane];
         for (int w = 1; w < warps; w++) {
             const double x = on.room[w * MOMENTS + lane];
-            all = lane < 2 * SHOWN + READINGS * MAPS ? all + x : x > all ? x : all;
+            all = lane < number ? all + x : x > all ? x : all;
         }
     }
-    const int pairs = n * (n - 1) / 2;
-    const bool bad = lane < SHOWN && !is_finite(all);
-    if (bad) *of.not_finite = 1;
-    const bool any_bad = __any_sync(FULL, bad && lane == 0);
-    const double top = __shfl_sync(FULL, all, MOMENTS - 1);
-    if (lane == 0) of.largest[head] = any_bad ? (float)not_a_number() : (float)top;
-    for (int r = 0; r < READINGS; r++)
-        for (int m = 0; m < MAPS; m++) {
-            const double x = __shfl_sync(FULL, all, r), y = __shfl_sync(FULL, all, READINGS + m);
-            const double xx = __shfl_sync(FULL, all, SHOWN + r) - x * x / pairs, yy = __shfl_sync(FULL, all, SHOWN + READINGS + m) - y * y / pairs;
-            const double xy = __shfl_sync(FULL, all, 2 * SHOWN + r * MAPS + m) - x * y / pairs;
-            const double x_reach = __shfl_sync(FULL, all, 2 * SHOWN + READINGS * MAPS + r);
-            const double y_reach = __shfl_sync(FULL, all, 2 * SHOWN + READINGS * MAPS + READINGS + m);
-            if (lane == 0) of.correlation[(head * READINGS + r) * MAPS + m] = x_reach > 0 && y_reach > 0 ? xy / sqrt(xx * yy) : 0.0;
-        }
+    if (lane < SHOWN && !is_finite(all)) *of.not_finite = 1;
+    const double first = __shfl_sync(FULL, all, 0), top = __shfl_sync(FULL, all, number);
+    if (lane == 0) of.largest[head] = is_finite(first) ? (float)top : (float)first;
+    const int k = lane < READINGS * MAPS ? lane : 0, r = MAPS > 0 ? k / MAPS : 0, m = MAPS > 0 ? READINGS + k % MAPS : 0; // a lane to a correlation
+    const double x = __shfl_sync(FULL, all, r), y = __shfl_sync(FULL, all, m);
+    const double xx = __shfl_sync(FULL, all, SHOWN + r) - x * x / pairs, yy = __shfl_sync(FULL, all, SHOWN + m) - y * y / pairs;
+    const double xy = __shfl_sync(FULL, all, 2 * SHOWN + k) - x * y / pairs;
+    const int varies = on.count[READINGS + 1];
+    if (lane < READINGS * MAPS) of.correlation[head * READINGS * MAPS + lane] = varies >> r & varies >> m & 1 ? xy / sqrt(xx * yy) : 0.0;
 }
 
-// Bins, and what is counted by them. Of the three regions the two with fewer pairs are counted: those at the edge of the
-// mask, and those inside it or, where more than half of the tokens are high, those outside.
-__device__ inline void count_by_order(const Args &of, const Head &own, Order &on, int b) {
-    const int lane = threadIdx.x % WARP, bands = of.bands, kinds = bands * RELATIONS, n = own.n;
-    const short *classes = of.classes + b * of.most_pairs;
-    const int number = on.count[READINGS], other = 2 * number > n ? 0 : 2; // tokens of the pair that are high
-    const bool masked = number >= 2 && n - number >= 2;
-    FOR_ROWS(n) {
-        const int row = pairs_of(i, n), high = on.high[i];
-        int degree[READINGS] = {};
-        FOR_COLUMNS(n) {
-            const bool is_pair = j < n;
-            float x[SHOWN];
-            int kind = 0, region = -1;
-            if (is_pair) {
-                own.shown(i, j, row + j, x);
-                kind = classes[row + j]; // times sixteen
-                region = high + on.high[j];
-            }
-            for (int v = 0; v < SHOWN; v++) {
-                int bin = 0;
-                if (is_pair) {
-                    const float *edge = on.edges + v * ORDER_BINS;
-                    bin = x[v] > edge[7] ? 8 : 0;
-                    bin += x[v] > edge[bin + 3] ? 4 : 0;
-                    bin += x[v] > edge[bin + 1] ? 2 : 0;
-                    bin += x[v] > edge[bin] ? 1 : 0;
-                    atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + bin], 1);
-                }
-                if (v >= READINGS) continue;
-                if (MAPS > 0 && masked && (region == 1 || region == other))
-                    atomicAdd(&on.regions[((v * bands + kind / (ORDER_BINS * RELATIONS)) * 2 + (region != 1)) * ORDER_BINS + bin], 1);
-                const unsigned top = __ballot_sync(FULL, bin == ORDER_BINS - 1);
-                degree[v] += __popc(top);
-                if (bin == ORDER_BINS - 1) atomicAdd(&on.degree[v * of.counting + j], 1);
-            }
-        }
-        if (lane == 0) for (int v = 0; v < READINGS; v++) if (degree[v]) atomicAdd(&on.degree[v * of.counting + i], degree[v]);
-    }
-}
-
-// Wins of each contrast in each band: half a warp to a reading or map and a band, a lane to a bin.
-__device__ inline void count_wins(const Args &of, Order &on, int n) {
+// Wins of each contrast in each band: half a warp to a reading or map and a band, a lane to a bin. `Whole` holds half the
+// square of the number of pairs.
+template <class Whole> __device__ inline void count_wins(const Args &of, Order &on, int n) {
     const int bin = threadIdx.x % ORDER_BINS, bands = of.bands, kinds = bands * RELATIONS;
     const int number = on.count[READINGS];
-    const bool masked = MAPS > 0 && number >= 2 && n - number >= 2;
+    const bool masked = MAPS > 0 && number >= 2 && n - number >= 2, rest_is_inside = 2 * number > n;
     const int tasks = (SHOWN * bands + 1) / 2 * 2; // the halves of a warp stay together
+#pragma unroll 1
     for (int task = threadIdx.x / ORDER_BINS; task < tasks; task += blockDim.x / ORDER_BINS) {
         const bool real = task < SHOWN * bands;
         const int v = real ? task / bands : 0, band = real ? task % bands : 0;
         const int *own_bins = on.histogram + (v * kinds + band * RELATIONS) * ORDER_BINS + bin;
-        int of_relation[RELATIONS], all = 0;
+        int of_relation[RELATIONS], all = 0, ones[CONTRASTS + 1], zeros[2];
         for (int r = 0; r < RELATIONS; r++) all += of_relation[r] = own_bins[r * ORDER_BINS];
-        int ones[CONTRASTS + 1], zeros[CONTRASTS + 1];
         for (int c = 0; c < CONTRASTS; c++) {
-            ones[c] = 0, zeros[c] = of_relation[UNRELATED];
+            ones[c] = 0;
             for (int r = 0; r < RELATIONS; r++) ones[c] += contrasted[c] >> r & 1 ? of_relation[r] : 0;
         }
-        ones[CONTRASTS] = zeros[CONTRASTS] = 0;
+        zeros[0] = of_relation[UNRELATED], zeros[1] = ones[CONTRASTS] = 0; // of relations, and of the mask
         if (masked && v < READINGS) {
             const int *region = on.regions + (v * bands + band) * 2 * ORDER_BINS + bin, counted = region[ORDER_BINS];
             const int rest = all - region[0] - counted;
-            ones[CONTRASTS] = 2 * number > n ? rest : counted;
-            zeros[CONTRASTS] = 2 * number > n ? counted : rest;
+            ones[CONTRASTS] = rest_is_inside ? rest : counted;
+            zeros[1] = rest_is_inside ? counted : rest;
         }
-        double *to = on.part + (v * bands + band) * (CONTRASTS + 2);
-        for (int c = 0; c <= CONTRASTS; c++) {
-            int below = zeros[c]; // in this bin or a lower one
-            for (int k = 1; k < ORDER_BINS; k *= 2) {
-                const int y = __shfl_sync(FULL, below, (threadIdx.x % WARP) - (bin >= k ? k : 0));
-                if (bin >= k) below += y;
+        int below[2] = {zeros[0], zeros[1]}; // in this bin or a lower one
+        for (int k = 1; k < ORDER_BINS; k *= 2)
+            for (int e = 0; e < 2; e++) {
+                const int y = __shfl_sync(FULL, below[e], threadIdx.x % WARP - (bin >= k ? k : 0));
+                if (bin >= k) below[e] += y;
             }
-            i64 won = (i64)ones[c] * (2 * below - zeros[c]), n1 = ones[c];
+        for (int c = 0; c <= CONTRASTS; c++) {
+            const int e = c == CONTRASTS;
+            Whole won = (Whole)ones[c] * (Whole)(2 * below[e] - zeros[e]);
+            int n1 = ones[c];
             for (int k = ORDER_BINS / 2; k > 0; k /= 2) { won += __shfl_xor_sync(FULL, won, k); n1 += __shfl_xor_sync(FULL, n1, k); }
-            if (bin != ORDER_BINS - 1 || !real) continue;
-            const i64 n0 = below;
-            to[c] = n0 > 0 ? 0.5 * won / (n1 + n0) : 0.0;
-            if (c == CONTRASTS) to[c + 1] = n0 > 0 && n1 > 0 ? (double)(n1 * n0) / (n1 + n0) : 0.0;
+            if (bin == ORDER_BINS - 1 && real) on.won[(v * bands + band) * (CONTRASTS + 1) + c] = {(double)won, n1, below[e]};
         }
     }
 }
@@ -304,8 +327,8 @@ __device__ inline double with_lengths(const float *lengths, const int *degree, i
     return of_x && of_y ? xy / sqrt(xx * yy) : 0.0;
 }
 
-extern "C" __global__ __launch_bounds__(256, 3) void by_order(const Args *args) {
-    const Args &of = *args, &out = *args;
+extern "C" __global__ __launch_bounds__(256, 3) void by_order(const __grid_constant__ Args of) {
+    const Args &out = of;
     const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
     const int lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
     const int n = of.sizes[b], bands = of.bands, kinds = bands * RELATIONS, distinct = of.distinct[b];
@@ -330,10 +353,12 @@ extern "C" __global__ __launch_bounds__(256, 3) void by_order(const Args *args) 
     }
     __syncthreads();
     find_edges(of, own, on, b);
-    find_moments(of, own, on, head); // waits for everybody
-    count_by_order(of, own, on, b);
     order_null(of, b, h, distinct, on.keys, on.null_); // waits for everybody
-    count_wins(of, on, n);
+    Moments moments(own);
+    count_pairs(of, own, on, moments, b);
+    join_moments(of, on, moments, head, pairs); // waits for everybody
+    if (pairs < 1 << 16) count_wins<unsigned>(of, on, n);
+    else count_wins<i64>(of, on, n);
     for (int r = 0; r < READINGS; r++) { // top pairs: those in the last bin
         int number = 0;
         for (int k = thread; k < kinds; k += threads) number += on.histogram[(r * kinds + k) * ORDER_BINS + ORDER_BINS - 1];
@@ -345,13 +370,20 @@ extern "C" __global__ __launch_bounds__(256, 3) void by_order(const Args *args) 
         if (own_degree) atomicAdd(&on.times[r * of.most_ids + id_number[i]], own_degree);
     }
     __syncthreads();
-    for (int k = thread; k < SHOWN * (CONTRASTS + 2); k += threads) { // over the bands, from the first to the last
-        const int v = k / (CONTRASTS + 2), c = k % (CONTRASTS + 2);
-        double whole = 0;
-        for (int band = 0; band < bands; band++) whole += on.part[(v * bands + band) * (CONTRASTS + 2) + c];
-        if (v < READINGS && c <= CONTRASTS) out.wins[(head * READINGS + v) * (CONTRASTS + 1) + c] = whole;
-        if (v >= READINGS && c < CONTRASTS) out.map_wins[(head * MAPS + v - READINGS) * CONTRASTS + c] = whole;
-        if (v == 0 && c == CONTRASTS + 1) out.inside[head] = whole;
+    for (int k = thread; k < SHOWN * (CONTRASTS + 1); k += threads) { // over the bands, from the first to the last
+        const int v = k / (CONTRASTS + 1), c = k % (CONTRASTS + 1);
+        double wins = 0, weight = 0;
+#pragma unroll 1
+        for (int band = 0; band < bands; band++) {
+            const Won won = on.won[(v * bands + band) * (CONTRASTS + 1) + c];
+            if (!won.n1 || !won.n0) continue;
+            const double over = 1.0 / (won.n1 + won.n0);
+            wins += 0.5 * won.twice * over;
+            weight += (double)won.n1 * won.n0 * over;
+        }
+        if (v < READINGS) out.wins[(head * READINGS + v) * (CONTRASTS + 1) + c] = wins;
+        else if (c < CONTRASTS) out.map_wins[(head * MAPS + v - READINGS) * CONTRASTS + c] = wins;
+        if (v == 0 && c == CONTRASTS) out.inside[head] = weight;
     }
     for (int r = 0; r < READINGS; r++) {
         const int *last = on.histogram + r * kinds * ORDER_BINS + ORDER_BINS - 1;

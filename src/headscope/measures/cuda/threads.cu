@@ -65,8 +65,8 @@ __device__ inline int pairs_of(int i, int n) { return i * (2 * n - i - 1) / 2 - 
 
 // Every pair i < j, dealt out to the threads: a row to a warp, its columns to the lanes. Lanes of a warp stay together;
 // those for which there is no j have none that is below n.
-#define FOR_ROWS(n) for (int i = threadIdx.x / WARP; i < (n) - 1; i += blockDim.x / WARP)
-#define FOR_COLUMNS(n) for (int j = i + 1 + threadIdx.x % WARP, first = i + 1; first < (n); first += WARP, j += WARP)
+#define FOR_ROWS(n) _Pragma("unroll 1") for (int i = threadIdx.x / WARP; i < (n) - 1; i += blockDim.x / WARP)
+#define FOR_COLUMNS(n) _Pragma("unroll 1") for (int j = i + 1 + threadIdx.x % WARP, first = i + 1; first < (n); first += WARP, j += WARP)
 
 // The id with the largest sum, the smallest number among equals; and that of the null. By one warp.
 __device__ inline void largest_id(const int *times, int stride, const int *by_count, const int *null_, int distinct, int &best, int &of_null) {
