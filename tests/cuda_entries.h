@@ -7,6 +7,7 @@ KERNEL(attention, const Args *a) { RUN(attention(*a)); }
 KERNEL(attention_tile, const Args *a) { RUN(attention_tile(*a)); }
 KERNEL(read_each_other, const Args *a) { RUN(read_each_other(*a)); }
 KERNEL(by_order, const Args *a) { RUN(by_order(*a)); }
+KERNEL(by_level_of_many, const Args *a) { RUN(by_level_of_many(*a)); }
 KERNEL(by_level, const Args *a) { RUN(by_level(*a)); }
 KERNEL(count_unique, const Choices *choices, const int *sizes, int windows, int heads) {
     RUN(count_unique(*choices, sizes, windows, heads));

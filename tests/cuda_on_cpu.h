@@ -84,9 +84,9 @@ static float __int_as_float(int bits) { float x; memcpy(&x, &bits, 4); return x;
 static unsigned __float_as_uint(float x) { unsigned bits; memcpy(&bits, &x, 4); return bits; }
 static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 
-#define __logf logf
 
 // What a card does by one instruction: card.cu.
+static float logarithm(float x) { return logf(x); }
 static float from_half(unsigned short half) {
     const int exponent = half >> 10 & 31, digits = half & 1023;
     const float size = exponent == 31 ? (digits ? NAN : INFINITY)

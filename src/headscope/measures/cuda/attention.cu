@@ -1,10 +1,10 @@
 // Where one head looks: what tokens receive, how evenly they read, which are high; and what its map says of each pair.
 
-// A number of the model's, in the precision that the model has it in.
+// A number of the model's, in the precision that the model has it in: PRECISIONS in arguments.py.
+__device__ inline float of_bits(unsigned half, int kind) { return kind == 1 ? __uint_as_float(half << 16) : from_half(half); }
 __device__ inline float number(const void *from, i64 at, int kind) {
     if (kind == 0) return ((const float *)from)[at];
-    const unsigned short bits = ((const unsigned short *)from)[at];
-    return kind == 1 ? __uint_as_float((unsigned)bits << 16) : from_half(bits);
+    return of_bits(((const unsigned short *)from)[at], kind);
 }
 __device__ inline float weight(const Args &of, i64 at) { return number(of.weights, at, of.weights_kind); }
 
@@ -23,16 +23,30 @@ struct Looks {
     }
 };
 
-// Lengths of the value vectors: eight lanes to a vector.
+struct alignas(16) Four { float at[4]; };
+struct alignas(8) Two { unsigned at[2]; };
+// Lengths of the value vectors: eight lanes to a vector, eight numbers to a lane where they can be loaded together.
 __device__ inline void value_lengths(const Args &of, const Looks &on, int b, int h) {
-    const int lane = threadIdx.x % WARP, group = h * of.value_groups / of.heads;
+    const int lane = threadIdx.x % WARP, group = h * of.value_groups / of.heads, width = of.value_width;
+    const bool together = of.values_kind != 0 && width % 8 == 0 && of.value_token % 8 == 0 && of.value_group % 8 == 0 && of.value_batch % 8 == 0 && (i64)of.values % 16 == 0;
     const i64 begin = b * of.value_batch + group * of.value_group;
+#pragma unroll 4
     for (int first = threadIdx.x / WARP * 4; first < of.keys; first += blockDim.x / WARP * 4) {
         const int j = first + lane / 8;
+        const i64 at = begin + j * of.value_token;
         double sum = 0;
-        if (j < of.keys)
-            for (int k = lane % 8; k < of.value_width; k += 8) {
-                const double x = number(of.values, begin + j * of.value_token + k, of.values_kind);
+        if (j < of.keys && together)
+            for (int k = lane % 8 * 8; k < width; k += 64) {
+                const Four bits = *(const Four *)((const unsigned short *)of.values + at + k);
+                for (int e = 0; e < 8; e++) {
+                    const unsigned word = __float_as_uint(bits.at[e / 2]);
+                    const double x = of_bits(e % 2 ? word >> 16 : word & 0xffff, of.values_kind);
+                    sum = fma(x, x, sum);
+                }
+            }
+        else if (j < of.keys)
+            for (int k = lane % 8; k < width; k += 8) {
+                const double x = number(of.values, at + k, of.values_kind);
                 sum = fma(x, x, sum);
             }
         for (int k = 4; k > 0; k /= 2) sum += __shfl_xor_sync(FULL, sum, k);
@@ -119,7 +133,7 @@ extern "C" __global__ void attention(const __grid_constant__ Args of) {
             const float w = own ? weight(of, (head * tall + i) * wide + j) : 0.0f;
             if (roots) roots[(i64)i * wide + j] = sqrtf(w);
             sum += (double)w;
-            if (w > 0.0f) spread -= (double)(w * __logf(w)) * evenness[i];
+            if (w > 0.0f) spread -= (double)(w * logarithm(w)) * evenness[i];
         }
         on.column[j] = sum;
     }
@@ -148,9 +162,6 @@ extern "C" __global__ void read_each_other(const __grid_constant__ Args of) {
 #define TILE 128  /* tokens at most */
 #define PITCH 132 /* words from row to row: the lanes that load a fragment hit different banks */
 
-struct alignas(16) Four { float at[4]; };
-struct alignas(8) Two { unsigned at[2]; };
-
 struct Tile : Looks {
     double *halves; // (2, TILE): sums of the upper and of the lower half of each column
     float *reads;   // (TILE,): how many tokens each may read
@@ -177,8 +188,8 @@ __device__ inline Four four_weights(const Args &of, i64 at, int number, bool who
     else {
         const Two bits = *(const Two *)((const unsigned short *)of.weights + at);
         for (int e = 0; e < 4; e++) {
-            const unsigned half = e % 2 ? bits.at[e / 2] >> 16 : bits.at[e / 2] & 0xffff;
-            w.at[e] = of.weights_kind == 1 ? __uint_as_float(half << 16) : from_half(half);
+            const unsigned word = bits.at[e / 2];
+            w.at[e] = of_bits(e % 2 ? word >> 16 : word & 0xffff, of.weights_kind);
         }
     }
     for (int e = 0; e < 4; e++) if (e >= number) w.at[e] = 0.0f;
@@ -238,12 +249,13 @@ extern "C" __global__ __launch_bounds__(256, 3) void attention_tile(const __grid
     for (int i = thread; i < n; i += threads) on.place[on.position[i]] = i;
     if (of.values) value_lengths(of, on, b, h);
     double spread = 0;
+#pragma unroll 4
     for (int i = warp; i < padded; i += warps) {
         const bool reads = i < queries && on.reads[i] >= 1;
         float of_row = 0;
         const Four w = four_weights(of, head * square + i * tokens + 4 * lane, reads ? keys - 4 * lane : 0, reads && 4 * lane < tokens && tokens % 4 == 0);
         if (4 * lane < padded) *(Four *)(map + i * PITCH + 4 * lane) = w;
-        for (int e = 0; e < 4; e++) of_row += w.at[e] > 0.0f ? w.at[e] * __logf(w.at[e]) : 0.0f;
+        for (int e = 0; e < 4; e++) of_row += w.at[e] > 0.0f ? w.at[e] * logarithm(w.at[e]) : 0.0f;
         if (reads) spread -= (double)of_row * evenness[i];
     }
     const double entropy = added_by_all(spread, on.room); // waits for everybody
@@ -258,10 +270,18 @@ extern "C" __global__ __launch_bounds__(256, 3) void attention_tile(const __grid
         const int pi = on.position[i];
         const float *directions = of.directions + b * square + pi * tokens, reads = on.reads[pi];
         float *direct = of.direct + head * of.most_pairs + pairs_of(i, n);
-        FOR_COLUMNS(n) {
-            if (j >= n) continue;
+        float over[TILE / WARP];
+#pragma unroll
+        for (int e = 0; e < TILE / WARP; e++) {
+            const int j = i + 1 + e * WARP + lane;
+            over[e] = j < n ? directions[on.position[j]] : 0.0f;
+        }
+#pragma unroll
+        for (int e = 0; e < TILE / WARP; e++) {
+            const int j = i + 1 + e * WARP + lane;
+            if (j >= n) break;
             const int pj = on.position[j];
-            direct[j] = (map[pi * PITCH + pj] * reads + map[pj * PITCH + pi] * on.reads[pj]) * directions[pj];
+            direct[j] = (map[pi * PITCH + pj] * reads + map[pj * PITCH + pi] * on.reads[pj]) * over[e];
         }
     }
     __syncthreads();

@@ -11,6 +11,12 @@ __device__ inline float from_half(unsigned short half) {
     return x;
 }
 
+__device__ inline float logarithm(float x) { // good to 2e-7
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y * 0.69314718f;
+}
+
 // D += A·B by a warp, of 16-bit floats: A (16, 16), B (16, 8), D (16, 8) in float32. Lane 4g + t has the numbers
 // A[g | g + 8][2t, 2t + 1 | 2t + 8, 2t + 9], B[2t, 2t + 1 | 2t + 8, 2t + 9][g] and D[g | g + 8][2t, 2t + 1].
 __device__ inline void multiply_halves(float *d, const unsigned *a, const unsigned *b) {

@@ -124,7 +124,8 @@ class DeviceSums:
         self._look(told, numbers, given, kernels, on_chip=on_chip)
         grid = (numbers["heads"], numbers["windows"])
         kernels.launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
-        kernels.launch("by_level", (numbers["heads"], blocks), WIDE, memory.size, told)
+        levels = "by_level" if memory.times else "by_level_of_many"
+        kernels.launch(levels, (numbers["heads"], blocks), WIDE, memory.size, told)
         if MATRIX in self._kept.arrays:
             kernels.launch("add_matrices", (numbers["heads"], -(-numbers["tokens"] // 2)), NARROW, 0, told,
                            batch.tensors["counts"], self._kept.view(room, MATRIX), self.shape.length)  # fmt: skip

@@ -15,8 +15,8 @@ from headscope.measures.cuda.arguments import Constants
 Argument = Tensor | int | bytes
 INSTRUCTIONS = "card.cu"  # what a card does by itself
 FILES = ("threads.cu", "attention.cu", "order.cu", "levels.cu", "batches.cu")
-NAMES = ("attention", "attention_tile", "read_each_other", "by_order", "by_level", "count_unique", "add_windows",
-         "mixed", "add_matrices")  # fmt: skip
+NAMES = ("attention", "attention_tile", "read_each_other", "by_order", "by_level", "by_level_of_many", "count_unique",
+         "add_windows", "mixed", "add_matrices")  # fmt: skip
 
 
 def source(*files: str) -> str:

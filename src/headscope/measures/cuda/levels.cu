@@ -16,7 +16,8 @@ __device__ inline int bin_of(float x, float factor, double largest) {
 }
 
 // What a block of `by_level` has on the chip. Doubles and u64 first, for their alignment.
-struct Levels {
+// `SCRATCH`: what does not fit lies in the memory of the card.
+template <bool SCRATCH> struct Levels {
     double *room;           // (32,)
     u64 *far;               // (2,): Σ of the distances of high pairs: of all, and of those with the focal token
     double *before, *after; // (2, N): Σ S of a token with those that come before it in the mask, and after it, in halves
@@ -38,9 +39,9 @@ struct Levels {
         position = (int *)(norms + tokens), id = position + tokens, turn = id + tokens;
         null_ = turn + tokens, high = null_ + ids, best_of = high + kinds;
         int *next = best_of + 2;
-        times = of.scratch ? of.scratch + ((i64)blockIdx.y * of.heads + blockIdx.x) * 2 * BINS * ids : next;
+        times = SCRATCH ? of.scratch + ((i64)blockIdx.y * of.heads + blockIdx.x) * 2 * BINS * ids : next;
         both = times + BINS * ids;
-        if (!of.scratch) next += 2 * BINS * ids;
+        if (!SCRATCH) next += 2 * BINS * ids;
         table = of.table_on_chip ? next : 0;
     }
 };
@@ -62,7 +63,7 @@ struct Similarity {
 };
 
 // Pairs by distance are counted in halves of words, since there are few of each: the odd bins in the upper halves.
-__device__ inline void count_pair(const Args &of, const Levels &on, int h, int bin, int kind, int away) {
+template <class On> __device__ inline void count_pair(const Args &of, const On &on, int h, int bin, int kind, int away) {
     if (!on.table) {
         const int cell = of.by_band ? kind : (away - 1) * RELATIONS + kind % RELATIONS;
         atomicAdd(&of.pairs[((i64)h * BINS + bin) * of.table + cell], 1ull);
@@ -75,29 +76,42 @@ __device__ inline void count_pair(const Args &of, const Levels &on, int h, int b
 }
 
 // Bins of all pairs of a window, and what is counted by them.
-__device__ inline void count_by_level(const Args &of, const Levels &on, const Similarity &S, int b, int h, int n, bool flat, double largest) {
+#define AHEAD 4 /* columns of a lane that are on their way from memory at a time */
+template <class On> __device__ inline void count_by_level(const Args &of, const On &on, const Similarity &S, int b, int h, int n, bool flat, double largest) {
     const int lane = threadIdx.x % WARP, lowest = of.lowest;
     const float factor = (float)(20.0 / largest);
-    const short *classes = of.classes + b * of.most_pairs;
     i64 distances = 0;
     FOR_ROWS(n) {
-        const int at = on.position[i], id = on.id[i], row = pairs_of(i, n);
-        FOR_COLUMNS(n) {
-            if (j >= n) continue;
-            const int bin = flat ? 0 : bin_of(S(i, j), factor, largest);
-            const int kind = classes[row + j] / ORDER_BINS, away = on.position[j] - at;
-            count_pair(of, on, h, bin, kind, away);
-            if (of.by_band) atomicAdd(&of.distance_sum[((i64)h * BINS + bin) * RELATIONS + kind % RELATIONS], (u64)away);
-            for (int r = 0; r < of.customs; r++)
-                if (of.custom[(r * of.windows + b) * of.most_pairs + row + j]) {
-                    const int cell = of.by_band ? kind : (away - 1) * RELATIONS + kind % RELATIONS;
-                    atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + cell], 1ull);
-                }
-            if (flat) continue;
-            atomicAdd(&on.times[id * BINS + bin], 1);
-            atomicAdd(&on.times[on.id[j] * BINS + bin], 1);
-            if (on.id[j] == id) atomicAdd(&on.both[id * BINS + bin], 1);
-            if (bin >= lowest) { atomicAdd(&on.high[kind], 1); distances += away; }
+        const int at = on.position[i], id = on.id[i];
+        const i64 row = b * of.most_pairs + pairs_of(i, n);
+        const unsigned short *classes = (const unsigned short *)of.classes + row;
+#pragma unroll 1
+        for (int first = i + 1; first < n; first += AHEAD * WARP) {
+            float x[AHEAD];
+            int kinds[AHEAD];
+#pragma unroll
+            for (int e = 0; e < AHEAD; e++) {
+                const int j = first + e * WARP + lane;
+                if (j < n) { x[e] = S(i, j); kinds[e] = classes[j] / ORDER_BINS; }
+            }
+#pragma unroll
+            for (int e = 0; e < AHEAD; e++) {
+                const int j = first + e * WARP + lane, kind = kinds[e];
+                if (j >= n) break;
+                const int bin = flat ? 0 : bin_of(x[e], factor, largest), away = on.position[j] - at, other = on.id[j];
+                count_pair(of, on, h, bin, kind, away);
+                if (of.by_band) atomicAdd(&of.distance_sum[((i64)h * BINS + bin) * RELATIONS + kind % RELATIONS], (u64)away);
+                for (int r = 0; r < of.customs; r++)
+                    if (of.custom[r * of.windows * of.most_pairs + row + j]) {
+                        const int cell = of.by_band ? kind : (away - 1) * RELATIONS + kind % RELATIONS;
+                        atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + cell], 1ull);
+                    }
+                if (flat) continue;
+                atomicAdd(&on.times[id * BINS + bin], 1);
+                atomicAdd(&on.times[other * BINS + bin], 1);
+                if (other == id) atomicAdd(&on.both[id * BINS + bin], 1);
+                if (bin >= lowest) { atomicAdd(&on.high[kind], 1); distances += away; }
+            }
         }
     }
     distances = whole(distances);
@@ -108,7 +122,7 @@ __device__ inline void count_by_level(const Args &of, const Levels &on, const Si
 
 // Each pair belongs to the token that joins the mask later: Σ S of a token with those that are there before it, and with
 // those that are not. A thread to a token and half of the others; columns are rows, as S is the same on both sides.
-__device__ inline void sums_by_turn(const Levels &on, const Similarity &S, int n) {
+template <class On> __device__ inline void sums_by_turn(const On &on, const Similarity &S, int n) {
     for (int k = threadIdx.x; k < 2 * n; k += blockDim.x) {
         const int i = k % n, end = k < n ? n / 2 : n, turn = on.turn[i];
         double before = 0, after = 0;
@@ -127,7 +141,7 @@ __device__ inline void sums_by_turn(const Levels &on, const Similarity &S, int n
 }
 
 // Tokens join the mask in the order of the thresholds they pass, the highest first. A warp to a threshold.
-__device__ inline void masks(const Args &of, const Levels &on, i64 head, int n, double largest) {
+template <class On> __device__ inline void masks(const Args &of, const On &on, i64 head, int n, double largest) {
     const int lane = threadIdx.x % WARP;
     const double over = 1.0 / largest;
     for (int k = threadIdx.x / WARP; k < STEPS; k += blockDim.x / WARP) {
@@ -149,7 +163,7 @@ __device__ inline void masks(const Args &of, const Levels &on, i64 head, int n, 
 }
 
 // Focal tokens at every threshold, a warp to each.
-__device__ inline void focal_tokens(const Args &of, const Levels &on, int b, i64 head, int distinct) {
+template <class On> __device__ inline void focal_tokens(const Args &of, const On &on, int b, i64 head, int distinct) {
     const int lane = threadIdx.x % WARP;
     const int *by_count = of.by_count + b * of.most_ids;
     for (int k = threadIdx.x / WARP; k < STEPS; k += blockDim.x / WARP) {
@@ -171,7 +185,7 @@ __device__ inline void focal_tokens(const Args &of, const Levels &on, int b, i64
 }
 
 // The focal token at the run's τ: how often it occurs, how far its high pairs reach, whether it has the longest output.
-__device__ inline void describe_focal(const Args &of, const Levels &on, const Similarity &S, int b, i64 head, int n, double largest) {
+template <class On> __device__ inline void describe_focal(const Args &of, const On &on, const Similarity &S, int b, i64 head, int n, double largest) {
     const int thread = threadIdx.x, threads = blockDim.x, lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
     const int best = on.best_of[0], number = on.best_of[1], kinds = of.bands * RELATIONS;
     const float factor = (float)(20.0 / largest);
@@ -220,7 +234,7 @@ __device__ inline void describe_focal(const Args &of, const Levels &on, const Si
 }
 
 // One window of a head. All threads come back from it, and nobody has left what it shares with others.
-__device__ inline void level_of_window(const Args &of, Levels &on, int b, int h) {
+template <class On> __device__ inline void level_of_window(const Args &of, On &on, int b, int h) {
     const int thread = threadIdx.x, threads = blockDim.x;
     const int n = of.sizes[b], kinds = of.bands * RELATIONS, distinct = of.distinct[b];
     const i64 head = b * of.heads + h;
@@ -265,10 +279,10 @@ __device__ inline void level_of_window(const Args &of, Levels &on, int b, int h)
 }
 
 // A block goes through several windows of one head, so that it can add up their pairs on the chip.
-extern "C" __global__ __launch_bounds__(256, 3) void by_level(const __grid_constant__ Args of) {
+template <bool SCRATCH> __device__ inline void levels_of_head(const Args &of) {
     const int h = blockIdx.x, distances = of.table / RELATIONS;
     extern __shared__ double shared[];
-    Levels on(of, shared, of.bands * RELATIONS);
+    Levels<SCRATCH> on(of, shared, of.bands * RELATIONS);
     const int words = !on.table ? 0 : of.by_band ? BINS * of.table : (BINS + 1) / 2 * of.table;
     for (int k = threadIdx.x; k < words; k += blockDim.x) on.table[k] = 0;
     __syncthreads();
@@ -286,3 +300,5 @@ extern "C" __global__ __launch_bounds__(256, 3) void by_level(const __grid_const
         if (number >> 16) atomicAdd(&pairs[(bin + 1) * of.table + cell], (u64)(number >> 16));
     }
 }
+extern "C" __global__ __launch_bounds__(256, 3) void by_level(const __grid_constant__ Args of) { levels_of_head<false>(of); }
+extern "C" __global__ __launch_bounds__(256, 3) void by_level_of_many(const __grid_constant__ Args of) { levels_of_head<true>(of); }

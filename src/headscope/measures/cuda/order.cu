@@ -65,20 +65,32 @@ struct Row {
     const float *matrix[SOURCES], *direct, *rows;
     int i;
 
+    struct Loaded { float product[SOURCES], direct, rows; }; // of one pair, as they come from memory
+
     __device__ Row(const Head &own, int i) : own(own), i(i) {
         const int begin = own.position[i] * own.tokens, first = pairs_of(i, own.n);
         for (int s = 0; s < SOURCES; s++) matrix[s] = own.matrix[s] + begin;
         direct = own.direct + first;
         rows = own.rows + (own.square ? begin : first);
     }
-    __device__ inline void shown(int j, float *x) const {
+    __device__ inline void load(int j, Loaded &to) const {
         const int at = own.position[j];
-        float product[SOURCES];
-        for (int s = 0; s < SOURCES; s++) product[s] = matrix[s][at];
-        if (MAPS > 0) x[READINGS] = direct[j];
-        if (MAPS > 1) x[READINGS + 1] = rows[own.square ? at : j];
-        for (int v = 0; v < READINGS; v++)
-            x[v] = scaled_of[v] ? own.over_lengths(product[source_of[v]], source_of[v], i, j) : product[source_of[v]];
+        for (int s = 0; s < SOURCES; s++) to.product[s] = matrix[s][at];
+        if (MAPS > 0) to.direct = direct[j];
+        if (MAPS > 1) to.rows = rows[own.square ? at : j];
+    }
+    __device__ inline void shown(int j, const Loaded &from, float *x) const {
+        for (int v = 0; v < READINGS; v++) {
+            const int s = source_of[v];
+            x[v] = scaled_of[v] ? own.over_lengths(from.product[s], s, i, j) : from.product[s];
+        }
+        if (MAPS > 0) x[READINGS] = from.direct;
+        if (MAPS > 1) x[READINGS + 1] = from.rows;
+    }
+    __device__ inline void shown(int j, float *x) const {
+        Loaded from;
+        load(j, from);
+        shown(j, from, x);
     }
 };
 
@@ -169,19 +181,22 @@ __device__ inline void find_edges(const Args &of, const Head &own, Order &on, in
 // What all threads know of the pairs that they met.
 struct Moments {
     double sums[2 * SHOWN + READINGS * MAPS]; // of values less those of the first pair, of their squares and products
-    float from[SHOWN], largest;               // those of the first pair; the largest S of the main reading
+    double from[SHOWN];                       // those of the first pair
+    float largest;                            // S of the main reading
     int varies;                               // a bit for each whose values are not all the same
 
     __device__ Moments(const Head &own) : largest(-infinity()), varies(0) {
         for (int k = 0; k < 2 * SHOWN + READINGS * MAPS; k++) sums[k] = 0;
-        Row(own, 0).shown(1, from);
+        float x[SHOWN];
+        Row(own, 0).shown(1, x);
+        for (int v = 0; v < SHOWN; v++) from[v] = (double)x[v];
     }
     __device__ inline void add(const float *x) {
         double away[SHOWN];
         largest = fmaxf(largest, x[0]);
         for (int v = 0; v < SHOWN; v++) {
-            if (x[v] != from[v]) varies |= 1 << v;
-            away[v] = (double)x[v] - (double)from[v];
+            away[v] = (double)x[v] - from[v];
+            if (away[v] != 0) varies |= 1 << v;
             sums[v] += away[v];
             sums[SHOWN + v] = fma(away[v], away[v], sums[SHOWN + v]);
         }
@@ -193,41 +208,62 @@ struct Moments {
     }
 };
 
+#define WORD 4 /* bytes */
+#define LAST (WORD * (ORDER_BINS - 1))
+
+// The order bin of a value, in bytes: how many of the 15 edges lie below it.
+__device__ inline int order_bin(float x, const char *edges) {
+    int at = x > *(const float *)(edges + 7 * WORD) ? 11 * WORD : 3 * WORD;
+    at += x > *(const float *)(edges + at) ? 2 * WORD : -2 * WORD;
+    at += x > *(const float *)(edges + at) ? WORD : -WORD;
+    return at + (x > *(const float *)(edges + at) ? WORD : 0);
+}
+__device__ inline void count_at(int *table, int bytes) { atomicAdd((int *)((char *)table + bytes), 1); }
+
 // Bins, and what is counted by them. Of the three regions the two with fewer pairs are counted: those at the edge of the
 // mask, and those inside it or, where more than half of the tokens are high, those outside.
+#define DEEP 2 /* columns of a lane that are on their way from memory at a time */
 __device__ inline void count_pairs(const Args &of, const Head &own, Order &on, Moments &moments, int b) {
-    const int lane = threadIdx.x % WARP, bands = of.bands, kinds = bands * RELATIONS, n = own.n;
+    const int lane = threadIdx.x % WARP, bands = of.bands, table = bands * RELATIONS * ORDER_BINS, n = own.n;
     const int number = on.count[READINGS], other = 2 * number > n ? 0 : 2; // tokens of the pair that are high
     const bool masked = MAPS > 0 && number >= 2 && n - number >= 2;
     FOR_ROWS(n) {
         const Row row(own, i);
-        const short *classes = of.classes + b * of.most_pairs + pairs_of(i, n);
+        const unsigned short *classes = (const unsigned short *)of.classes + b * of.most_pairs + pairs_of(i, n);
         const int high = on.high[i];
         int degree[READINGS] = {};
-        FOR_COLUMNS(n) {
-            int bin[SHOWN] = {};
-            if (j < n) {
-                float x[SHOWN];
-                row.shown(j, x);
-                const int kind = classes[j], region = high + on.high[j]; // the kind times sixteen
-                moments.add(x);
-                for (int v = 0; v < SHOWN; v++) {
-                    const float *edge = on.edges + v * ORDER_BINS;
-                    bin[v] = x[v] > edge[7] ? 8 : 0;
-                    bin[v] += x[v] > edge[bin[v] + 3] ? 4 : 0;
-                    bin[v] += x[v] > edge[bin[v] + 1] ? 2 : 0;
-                    bin[v] += x[v] > edge[bin[v]] ? 1 : 0;
-                    atomicAdd(&on.histogram[v * kinds * ORDER_BINS + kind + bin[v]], 1);
-                }
-                if (masked && (region == 1 || region == other)) {
-                    int *at = on.regions + (kind / (ORDER_BINS * RELATIONS) * 2 + (region != 1)) * ORDER_BINS;
-                    for (int r = 0; r < READINGS; r++) atomicAdd(&at[r * bands * 2 * ORDER_BINS + bin[r]], 1);
-                }
+#pragma unroll 1
+        for (int first = i + 1; first < n; first += DEEP * WARP) {
+            Row::Loaded loaded[DEEP];
+            int kinds[DEEP];
+#pragma unroll
+            for (int e = 0; e < DEEP; e++) {
+                const int j = first + e * WARP + lane;
+                if (j < n) { row.load(j, loaded[e]); kinds[e] = classes[j]; } // times sixteen
             }
-            for (int r = 0; r < READINGS; r++) {
-                const bool top = bin[r] == ORDER_BINS - 1;
-                degree[r] += __popc(__ballot_sync(FULL, top));
-                if (top) atomicAdd(&on.degree[r * of.counting + j], 1);
+#pragma unroll
+            for (int e = 0; e < DEEP; e++) {
+                if (first + e * WARP >= n) break; // for all lanes
+                const int j = first + e * WARP + lane;
+                int bin[SHOWN] = {};
+                if (j < n) {
+                    float x[SHOWN];
+                    row.shown(j, loaded[e], x);
+                    moments.add(x);
+                    for (int v = 0; v < SHOWN; v++) {
+                        bin[v] = order_bin(x[v], (const char *)(on.edges + v * ORDER_BINS));
+                        count_at(on.histogram + v * table, WORD * kinds[e] + bin[v]);
+                    }
+                    const int region = high + on.high[j];
+                    if (masked && (region == 1 || region == other)) {
+                        int *at = on.regions + (kinds[e] / (ORDER_BINS * RELATIONS) * 2 + (region != 1)) * ORDER_BINS;
+                        for (int r = 0; r < READINGS; r++) count_at(at + r * bands * 2 * ORDER_BINS, bin[r]);
+                    }
+                }
+                for (int r = 0; r < READINGS; r++) {
+                    degree[r] += __popc(__ballot_sync(FULL, bin[r] == LAST));
+                    if (bin[r] == LAST) atomicAdd(&on.degree[r * of.counting + j], 1);
+                }
             }
         }
         if (lane == 0) for (int r = 0; r < READINGS; r++) if (degree[r]) atomicAdd(&on.degree[r * of.counting + i], degree[r]);
