@@ -16,6 +16,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -25,12 +27,14 @@ import torch
 import transformers
 
 import headscope
-from headscope.choices import CUDA, Choices
+from headscope.choices import CUDA, CUDA_EAGER, Choices
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.variables import Shape
+from headscope.models.plain import SDPA, attention_by
 from headscope.models.reading import Reader
 from headscope.runs.capacity import AT_ONCE
+from headscope.runs.paths import attention_lacks
 from headscope.runs.plan import LARGEST_SHARD
 from headscope.runs.settings import Settings
 from headscope.runs.worker import ShardAhead, Threads, Worker
@@ -149,14 +153,11 @@ def speed(args: argparse.Namespace) -> None:
     together = max(1, LARGEST_SHARD // args.batch)
     records = [Record(str(k), text) for k, text in enumerate(texts)]
     ids = torch.tensor(np.stack([window.ids for window in cut]), device=DEVICE)
-    mask = torch.ones_like(ids)
 
     def plain() -> None:
-        model.network.set_attn_implementation("sdpa")
-        with torch.no_grad():
+        with attention_by(model.network, SDPA), torch.no_grad():
             for _ in range(rounds):
-                model.network(ids, attention_mask=mask)
-        model.network.set_attn_implementation("eager")
+                model.network(ids)
 
     readings = {"both": ("dot", "cosine"), "one": ("dot",)}
 
@@ -165,31 +166,42 @@ def speed(args: argparse.Namespace) -> None:
             for _ in range(rounds):
                 reader.read(reader.batch(cut), lambda heads: None)
 
-    def whole(which: str) -> None:
+    def whole(which: str, path: str) -> None:
         settings = Settings(Choices(window=128, readings=readings[which]), dtype=args.dtype)
-        with Worker(model, settings, {}, threads=Threads(reading=AT_ONCE, cutting=1), path=CUDA) as worker:
-            computed = []
-            for k in range(0, rounds, together):  # shards as a run has them
+        threads = Threads(reading=AT_ONCE, cutting=1)
+        with Worker(model, settings, {}, threads=threads, path=path) as worker, ThreadPoolExecutor(1) as background:
+            fetched = []
+            for k in range(0, rounds, together):  # shards as a run has them, their sums fetched while the next one runs
                 many = min(together, rounds - k)
                 ahead = ShardAhead(worker, records * many, args.batch, lambda many=many: [[w] for w in cut] * many)
-                computed.append(worker.shard(records * many, args.batch, ahead=ahead).sums)
-            for sums in computed:
-                sums()
+                fetched.append(background.submit(worker.shard(records * many, args.batch, ahead=ahead).sums))
+            for sums in fetched:
+                sums.result()
 
-    contenders = {"forward": plain, "tapped": tapped, "both": lambda: whole("both"), "one": lambda: whole("one")}
-    for work in contenders.values():
-        work()
-    torch.cuda.reset_peak_memory_stats()
+    contenders = {"forward": plain, "tapped, eager": tapped}
+    for path in (CUDA, CUDA_EAGER):
+        if path == CUDA and (why := attention_lacks(model, Choices(window=128))):
+            print(f"no {CUDA}: {why}")
+            continue
+        contenders[f"both, {path}"] = partial(whole, "both", path)
+        contenders[f"one, {path}"] = partial(whole, "one", path)
     times: dict[str, list[float]] = {name: [] for name in contenders}
+    memory = {}
+    for name, work in contenders.items():
+        work()  # warm
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        memory[name] = torch.cuda.max_memory_allocated()
     for _ in range(args.rounds):
         for name, work in contenders.items():
             times[name].append(time_of(work))
     for name, found in times.items():
         ratios = [t / f for t, f in zip(found, times["forward"], strict=True)]
-        print(f"{name:10s} {statistics.median(found):8.3f} s  {args.texts / statistics.median(found):9.0f} texts/s  "
-              f"ratio {statistics.median(ratios):7.2f}  ({min(ratios):.2f} … {max(ratios):.2f})")  # fmt: skip
+        print(f"{name:18s} {statistics.median(found):7.3f} s  {args.texts / statistics.median(found):8.0f} texts/s  "
+              f"ratio {statistics.median(ratios):6.2f}  ({min(ratios):.2f} … {max(ratios):.2f})  "
+              f"memory {memory[name] / 1e9:.2f} GB, {memory[name] / memory['forward']:.2f}")  # fmt: skip
     if args.profile:
-        show_profile(lambda: whole("both"))
+        show_profile(contenders[f"both, {CUDA}"])
 
 
 def show_profile(work: object) -> None:

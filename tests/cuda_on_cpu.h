@@ -87,6 +87,7 @@ static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits,
 
 // What a card does by one instruction: card.cu.
 static float logarithm(float x) { return logf(x); }
+static float exponential(float x) { return expf(x); }
 static float from_half(unsigned short half) {
     const int exponent = half >> 10 & 31, digits = half & 1023;
     const float size = exponent == 31 ? (digits ? NAN : INFINITY)
@@ -103,8 +104,9 @@ static unsigned short to_half(float x) { // to the nearest, of two the even one
     const int steps = (int)nearbyintf(ldexpf(size, -unit)); // 2^11 where it was rounded up to the next exponent
     return sign | (unit == -24 ? steps : ((unit + 24) << 10) + steps);
 }
+static float from_bfloat(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
 static std::vector<unsigned> fragments;
-static void multiply_halves(float *d, const unsigned *a, const unsigned *b) {
+static void multiply(float *d, const unsigned *a, const unsigned *b, float (*number)(unsigned short)) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     unsigned *own = &fragments[threadIdx.x / 32 * 32 * 6];
     for (int k = 0; k < 4; k++) own[lane * 6 + k] = a[k];
@@ -115,11 +117,13 @@ static void multiply_halves(float *d, const unsigned *a, const unsigned *b) {
         for (int k = 0; k < 16; k++) { // lane and word of A[row][k] and of B[k][column]
             const unsigned left = own[(row % 8 * 4 + k % 8 / 2) * 6 + row / 8 + k / 8 * 2];
             const unsigned right = own[(column * 4 + k % 8 / 2) * 6 + 4 + k / 8];
-            d[q] += from_half(left >> (k % 2 * 16) & 0xffff) * from_half(right >> (k % 2 * 16) & 0xffff);
+            d[q] += number(left >> (k % 2 * 16) & 0xffff) * number(right >> (k % 2 * 16) & 0xffff);
         }
     }
     wait(warps[threadIdx.x / 32], 32);
 }
+static void multiply_halves(float *d, const unsigned *a, const unsigned *b) { multiply(d, a, b, from_half); }
+static void multiply_bfloats(float *d, const unsigned *a, const unsigned *b) { multiply(d, a, b, from_bfloat); }
 static std::vector<const unsigned *> rows_of_lanes;
 static void load_fragments(unsigned *to, const unsigned *row) {
     const int lane = threadIdx.x % 32;

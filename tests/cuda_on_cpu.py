@@ -18,6 +18,7 @@ from headscope.measures.cuda.kernels import FILES, Argument, source
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 MOST_THREADS = 64  # of a block: more would only wait for each other
+WHOLE = ("attend",)  # kernels that need all of theirs
 HEADER = Path(__file__).parent / "cuda_on_cpu.h"
 ENTRIES = Path(__file__).parent / "cuda_entries.h"
 
@@ -46,7 +47,8 @@ class CpuKernels:
         assert shared <= self.most_shared
         own = [ctypes.c_void_p(each.data_ptr()) if isinstance(each, Tensor) else each for each in args]
         with self._one_at_a_time:
-            within = getattr(self._library, f"run_{name}")(*grid, min(block, MOST_THREADS), shared, *own)
+            threads = block if name in WHOLE else min(block, MOST_THREADS)
+            within = getattr(self._library, f"run_{name}")(*grid, threads, shared, *own)
         assert within, f"{name} wrote past the {shared} bytes that it was given"
 
 

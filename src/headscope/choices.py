@@ -19,9 +19,9 @@ THRESHOLDS = tuple(k / (BINS - 1) for k in range(1, BINS - 1))  # 0.05, 0.10, â€
 FEW_PAIRS = 10  # with fewer high pairs than this, a focal token says little
 LONGEST_SUMMED = 512  # tokens; the mean matrix of longer windows is not kept
 DEFAULT_WINDOW = 128  # tokens, the paper's
-# Who counts: compiled loops on the CPU, plain torch, a graphics card's kernels. No choice of the method: numbers are
-# the same but for rounding.
-COMPILED, TORCH, CUDA = PATH_NAMES = ("compiled", "torch", "cuda")
+# Who counts: compiled loops on the CPU, plain torch, a graphics card's kernels. These compute attention from queries
+# and keys, or are given it by the model's own function. No choice of the method: numbers are the same but for rounding.
+COMPILED, TORCH, CUDA, CUDA_EAGER = PATH_NAMES = ("compiled", "torch", "cuda", "cuda-eager")
 # Who computes shards: this machine, in one process or several, or a Ray cluster. No number depends on it.
 LOCAL, RAY = ENGINE_NAMES = ("local", "ray")
 

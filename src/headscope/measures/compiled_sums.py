@@ -122,11 +122,13 @@ class StackSums:
         sums["texts"] += len(queries.lengths)
         sums["unsplit"] += int((queries.sentences == 1).sum())
         sums["pairless"] += int((queries.sizes < 2).sum())
-        for length, category in zip(keys.lengths, keys.category, strict=True):
-            sums["tokens"] += np.bincount(category[:length], minlength=len(CATEGORIES))
-        counting = queries.counting.astype(np.float64)  # (B, T)
-        tokens = counting.shape[1]
-        sums["position_pairs"][:tokens, :tokens] += np.triu(counting.T @ counting, 1).astype(np.int64)
+        own = np.arange(keys.category.shape[1]) < keys.lengths[:, None]  # what is no padding
+        sums["tokens"] += np.bincount(keys.category[own], minlength=len(CATEGORIES))
+        # Most windows have their tokens in the same places: those are counted together.
+        patterns, times = np.unique(queries.counting, axis=0, return_counts=True)
+        for pattern, number in zip(patterns, times, strict=True):
+            places = np.flatnonzero(pattern)
+            sums["position_pairs"][np.ix_(places, places)] += number * np.tri(len(places), k=-1, dtype=np.int64).T
         sums["base_pairs"] += queries.related
 
     def no_top(self, windows: int) -> NDArray[np.int32]:

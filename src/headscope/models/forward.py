@@ -29,6 +29,7 @@ class Batch:
     ids: Tensor  # (B, T)
     mask: Tensor  # (B, T)
     types: Tensor | None = None  # (B, T): which text of a pair; None where there is only one
+    is_padded: bool = True  # False where every window is known to be as long as the longest
 
     @property
     def lengths(self) -> list[int]:
@@ -52,7 +53,7 @@ def collate(
     """
     mask = padded([np.ones(len(window), dtype=np.int64) for window in windows])
     ids, of_texts = padded(windows, pad), None if types is None else to_device(padded(types), device)
-    return Batch(to_device(ids, device), to_device(mask, device), of_texts)
+    return Batch(to_device(ids, device), to_device(mask, device), of_texts, not mask.all())
 
 
 def start_token(config: Any) -> int:
@@ -83,6 +84,8 @@ def forward(model: nn.Module, batch: Batch, decoder: Batch | None = None) -> Any
     accepted = inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
     config: Any = model.config
+    if not batch.is_padded and config._attn_implementation == "sdpa":
+        inputs["attention_mask"] = None  # which it means; given one, transformers waits for the device to look at it
     # Only to models that were made for it: GPT-2 takes types too, and adds word embeddings for them.
     if batch.types is not None and (getattr(config, "type_vocab_size", 0) or 0) > 1:
         inputs["token_type_ids"] = batch.types

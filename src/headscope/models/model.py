@@ -82,6 +82,13 @@ class Model(ModelShortcuts):
         return "encoder" in self.stacks and len(self.stacks) > 1
 
     @cached_property
+    def own_attention(self) -> str:
+        """Why attention must be asked of the model's own function; empty where queries and keys tell it."""
+        from headscope.models.plain import own_attention
+
+        return own_attention(self)
+
+    @cached_property
     def max_length(self) -> int:
         """The longest window in tokens, special tokens included."""
         config = self.network.config.get_text_config()

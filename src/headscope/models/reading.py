@@ -36,7 +36,13 @@ class Reader:
     """
 
     def __init__(
-        self, model: Model, *, layers: Collection[int] | None = None, weights: bool = True, values: bool = True
+        self,
+        model: Model,
+        *,
+        layers: Collection[int] | None = None,
+        weights: bool = True,
+        values: bool = True,
+        scores: bool = False,
     ) -> None:
         self.model = model
         self._listener: Listener = _no_listener
@@ -48,6 +54,7 @@ class Reader:
             self._hand_over,
             weights=weights,
             values=values,
+            scores=scores,
             route=model.report.route,
             causal=model.stack().causal,
             layers=layers,

@@ -22,7 +22,7 @@ from headscope.result.parts import as_block, kept_for_groups
 from headscope.result.shards import pack, smallest
 from headscope.result.stack_writer import COMPRESSION
 from headscope.runs.capacity import TRIAL_TEXTS, measured_capacity, peak_memory, threads_for
-from headscope.runs.paths import choose_path
+from headscope.runs.paths import attention_lacks, choose_path
 from headscope.runs.plan import WorkOptions, default_shard_size
 from headscope.runs.row_files import row_files
 from headscope.runs.settings import Settings
@@ -63,7 +63,8 @@ def estimate(
     first = list(islice((record for record in corpus.records() if isinstance(record, Record)), 256))
     if not first:
         raise HeadscopeError(f"there are no texts in {corpus.name}", "check the input")
-    path, _ = choose_path(options.path, model.network.device, settings.choices)
+    choices = settings.choices
+    path, _ = choose_path(options.path, model.network.device, choices, lambda: attention_lacks(model, choices))
     capacity = measured_capacity(model, settings, relations, first[:TRIAL_TEXTS], options.batch_size, path)
     threads, batch = threads_for(device, cores, capacity.side_by_side), capacity.batch
     before = torch.get_num_threads()

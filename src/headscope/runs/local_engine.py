@@ -18,7 +18,7 @@ from headscope.runs.capacity import measured_capacity, threads_for
 from headscope.runs.deal import Shard
 from headscope.runs.engine import ComputedShard, EngineFacts, Work, WorkOrder, finishing, token_text
 from headscope.runs.machine import kind_of_machine
-from headscope.runs.paths import choose_path
+from headscope.runs.paths import attention_lacks, choose_path
 from headscope.runs.worker import ShardAhead, ShardResult, Threads, Worker
 from headscope.texts import Record
 from headscope.texts.pieces import Piece, PieceSurvey, survey_piece
@@ -51,7 +51,7 @@ class LocalEngine:
 
     def choose_path(self, wanted: str | None, choices: Choices) -> tuple[str, str]:
         """Who counts here."""
-        return choose_path(wanted, self.model.network.device, choices)
+        return choose_path(wanted, self.model.network.device, choices, lambda: attention_lacks(self.model, choices))
 
     def prepare(self, order: WorkOrder, first: Sequence[Record], batch: int | None) -> int | None:
         """Decide how to use the cores. Where the batch size is headscope's own choice, memory is looked at first."""

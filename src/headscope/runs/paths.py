@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headscope.choices import COMPILED, CUDA, TORCH, Choices
+from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH, Choices
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.cuda.accumulator import CudaAccumulator
+from headscope.measures.cuda.arguments import TILE
+from headscope.measures.cuda.device_layer import LOW
+from headscope.measures.cuda.kernels import TILES_FROM
 from headscope.measures.torch_accumulator import TorchAccumulator
+
+if TYPE_CHECKING:
+    from headscope.models.model import Model
 
 PATHS: dict[str, Callable[..., Accumulator]] = {
     COMPILED: CompiledAccumulator,
     TORCH: TorchAccumulator,
     CUDA: CudaAccumulator,
+    CUDA_EAGER: CudaAccumulator,
 }
 OLDEST = (7, 0)  # compute capability
 
 
-def choose_path(wanted: str | None, device: torch.device, choices: Choices) -> tuple[str, str]:
+def choose_path(
+    wanted: str | None, device: torch.device, choices: Choices, attention_lacks: Callable[[], str] = str
+) -> tuple[str, str]:
     """The path that is wanted, or the fastest that can be had; and why that is not the device's own, where it is not.
+
+    `attention_lacks` tells why attention cannot be computed from queries and keys, where it cannot.
 
     >>> choose_path(None, torch.device("cpu"), Choices()), choose_path("torch", torch.device("cpu"), Choices())
     (('compiled', ''), ('torch', ''))
@@ -32,14 +43,18 @@ def choose_path(wanted: str | None, device: torch.device, choices: Choices) -> t
     if wanted is not None and wanted not in PATHS:
         raise HeadscopeError(f"path={wanted!r}", f"use one of {', '.join(PATHS)}")
     lacking = cuda_lacks(device, choices)
-    if wanted == CUDA and lacking:
+    if wanted in (CUDA, CUDA_EAGER) and lacking:
         remedy = f"leave out --path (path=), or use {COMPILED!r} or {TORCH!r}"
-        raise HeadscopeError(f"the path 'cuda' cannot be taken: {lacking}", remedy)
+        raise HeadscopeError(f"the path {wanted!r} cannot be taken: {lacking}", remedy)
+    if wanted == CUDA and (lacking := attention_lacks()):
+        raise HeadscopeError(f"the path 'cuda' cannot be taken: {lacking}", f"leave out --path, or use {CUDA_EAGER!r}")
     if wanted is not None:
         return wanted, ""
     if device.type != "cuda":
         return COMPILED, ""
-    return (COMPILED, f"{lacking}: pairs are counted on the CPU, which takes far longer") if lacking else (CUDA, "")
+    if lacking:
+        return COMPILED, f"{lacking}: pairs are counted on the CPU, which takes far longer"
+    return CUDA_EAGER if attention_lacks() else CUDA, ""
 
 
 def cuda_lacks(device: torch.device, choices: Choices) -> str:
@@ -53,6 +68,18 @@ def cuda_lacks(device: torch.device, choices: Choices) -> str:
     if torch.cuda.get_device_capability(device) < OLDEST:
         return "the graphics card is too old"
     return ""
+
+
+def attention_lacks(model: Model, choices: Choices) -> str:
+    """Why the kernels cannot compute a model's attention themselves; empty where they can."""
+    device, dtype = model.network.device, model.network.dtype
+    if dtype not in LOW:
+        return f"attention is computed from queries and keys of 16 bits, not of {str(dtype).removeprefix('torch.')}"
+    if choices.window > TILE:
+        return f"attention is computed from queries and keys for windows of at most {TILE} tokens"
+    if torch.cuda.get_device_capability(device) < TILES_FROM:
+        return "the graphics card is too old to compute attention from queries and keys"
+    return model.own_attention
 
 
 def make_accumulator(path: str, *args: Any, **options: Any) -> Accumulator:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from headscope.choices import COMPILED, TORCH
+from headscope.choices import COMPILED, CUDA, TORCH
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator, NotFinite
 from headscope.measures.batch_index import indexed
 from headscope.measures.columns import RowTable
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
+from headscope.models.plain import SDPA, attention_by
 from headscope.models.reading import OutOfMemory, Reader, make_batch
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
@@ -86,6 +87,7 @@ class Worker:
         self.model, self.settings, self.relations, self.per_text = model, settings, relations, per_text
         self.path = path
         self.threads = threads or Threads()
+        self._attention = attention_by(model.network, SDPA)
         self.shapes = stack_shapes(model.stacks, settings)
         check_tables(self.shapes.values())
         self.trimmer = Trimmer()
@@ -101,6 +103,8 @@ class Worker:
         self.indexing = ThreadPoolExecutor(1) if self.ahead else None
 
     def __enter__(self) -> Worker:
+        if self.path == CUDA:
+            self._attention.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -108,6 +112,8 @@ class Worker:
             self.indexing.shutdown(cancel_futures=True)
         self._pool.shutdown()
         self._cutters.close()
+        if self.path == CUDA:
+            self._attention.__exit__(*error)
 
     def windows(self, record: Record) -> list[Window]:
         """The windows of one text."""
@@ -258,7 +264,8 @@ class _ShardWork:
         if model.network.device.type == "cpu":
             torch.set_num_threads(1)  # every thread takes batches of its own; and sums in one order
         try:
-            with Reader(model, layers=self.worker.settings.layers) as reader:
+            computed = self.worker.path == CUDA  # attention, from queries and keys
+            with Reader(model, layers=self.worker.settings.layers, weights=not computed, scores=computed) as reader:
                 for number in self._deal():
                     begin, refs = self.batches[number]
                     self._read_batch(reader, number, begin, [ref.window for ref in refs])

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_utils import AttentionInterface
 
+from headscope.tap.records import Scores
+
 
 class Recorder(Protocol):
     """What this route needs of an open tap."""
@@ -28,6 +30,9 @@ class Recorder(Protocol):
     def wants_readable(self) -> bool:
         """Whether to work out which tokens may be read."""
 
+    def wants_scores(self) -> bool:
+        """Whether to hand over queries and keys."""
+
     def record(
         self,
         module: nn.Module,
@@ -35,6 +40,7 @@ class Recorder(Protocol):
         weights: Tensor | None,
         values: Tensor | None,
         readable: Tensor | None,
+        scores: Scores | None = None,
     ) -> None:
         """Take one attention call."""
 
@@ -109,8 +115,15 @@ def _attend(
                 readable=_readable(module, implementation, query, key, attention_mask, kwargs)
                 if recorder.wants_readable()
                 else None,
+                scores=Scores(query, key, _scaling(query, kwargs)) if recorder.wants_scores() else None,
             )
     return result
+
+
+def _scaling(query: Tensor, kwargs: dict[str, Any]) -> float:
+    """What products of queries and keys are multiplied with."""
+    given = kwargs.get("scaling")
+    return float(query.shape[-1] ** -0.5 if given is None else given)
 
 
 def _readable(

@@ -10,12 +10,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Scores:
+    """What attention is computed from: softmax over the tokens that may be read of queries · keys · scaling."""
+
+    queries: Tensor  # (B, H, Tq, d)
+    keys: Tensor  # (B, Hkv, Tk, d); Hkv divides H
+    scaling: float
+
+
+@dataclass(frozen=True, slots=True)
 class LayerHeads:
     """What every head of one layer read and wrote, for a batch.
 
-    `outputs` holds O = A·V of each query head, before the heads are concatenated and projected. `weights` and `values`
-    are there only when they were asked for. `readable` tells which tokens a token may read; None means all of them.
-    The tensors are the model's own, not copies: copy what must outlive the forward pass.
+    `outputs` holds O = A·V of each query head, before the heads are concatenated and projected. `weights`, `values` and
+    `scores` are there only when they were asked for. `readable` tells which tokens a token may read; None means all of
+    them. The tensors are the model's own, not copies: copy what must outlive the forward pass.
 
     >>> import torch
     >>> pair = torch.tensor([1.0, 2.0]).view(1, 2, 1, 1)  # two values, shared by four query heads
@@ -31,6 +40,7 @@ class LayerHeads:
     weights: Tensor | None = None  # (B, H, Tq, Tk)
     values: Tensor | None = None  # (B, Hkv, Tk, d); Hkv divides H
     readable: Tensor | None = None  # bool, broadcasts to (B, H, Tq, Tk)
+    scores: Scores | None = None
 
     @property
     def values_of_heads(self) -> Tensor:

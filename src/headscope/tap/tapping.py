@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from headscope.errors import HeadscopeError
 from headscope.tap import interface, places
-from headscope.tap.records import LayerHeads
+from headscope.tap.records import LayerHeads, Scores
 from headscope.tap.watch import Watch
 
 Sink = Callable[[LayerHeads], None]
@@ -48,13 +48,14 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         *,
         weights: bool = False,
         values: bool = False,
+        scores: bool = False,
         layers: Collection[int] | None = None,
         route: str = "auto",
         causal: bool | None = None,
     ) -> None:
         if route not in ("auto", "interface", "fallback"):
             raise HeadscopeError(f"no route is called {route!r}", "use 'auto', 'interface' or 'fallback'")
-        self.model, self.weights, self.values, self.layers = model, weights, values, layers
+        self.model, self.weights, self.values, self.scores, self.layers = model, weights, values, scores, layers
         self.collected: list[LayerHeads] = []
         self._sink: Sink = sink or self.collected.append
         self.route = route if route != "auto" else "interface" if places.uses_interface(model) else "fallback"
@@ -150,7 +151,11 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
 
     def wants_readable(self) -> bool:
         """Whether it must still be found out which tokens may be read."""
-        return self.weights or (self._causal is None and not self._two_stacks)
+        return self.weights or self.scores or (self._causal is None and not self._two_stacks)
+
+    def wants_scores(self) -> bool:
+        """Whether queries and keys are to be handed over."""
+        return self.scores
 
     def record(
         self,
@@ -159,6 +164,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         weights: Tensor | None,
         values: Tensor | None,
         readable: Tensor | None,
+        scores: Scores | None = None,
     ) -> None:
         """Number one attention call and hand it on; the routes call this."""
         self._attention_calls += 1
@@ -178,17 +184,21 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
                 f"{type(self.model).__name__} did not return the attention weights of {name}",
                 'load the model with attn_implementation="eager"',
             )
-        keep = self.weights
+        if self.scores and scores is None:
+            raise HeadscopeError(
+                f"the queries and keys of {name} cannot be seen", "ask for the attention weights instead"
+            )
         self._sink(
             LayerHeads(
                 stack,
                 layer,
                 name,
                 outputs,
-                weights if keep else None,
+                weights if self.weights else None,
                 # What a model pads values with, to reach a width its kernels like, is no part of them.
                 values[..., : outputs.shape[-1]] if self.values and values is not None else None,
-                readable if keep else None,
+                readable if self.weights or self.scores else None,
+                scores,
             )
         )
 

@@ -77,7 +77,6 @@ class CudaBatch:
         stack = self.accumulator.stacks.get(heads.stack)
         if stack is None or heads.layer not in stack.shape.layers:
             return
-        assert heads.weights is not None
         device = heads.outputs.device
         if heads.stack not in self._on_device:
             self._on_device[heads.stack] = DeviceBatch(*self.index.of_stack(heads.stack), device)

@@ -47,7 +47,17 @@ NUMBERS = {
     "value_batch": "numbers from window to window of them",
     "value_group": "… from group to group",
     "value_token": "… from token to token",
+    "score_kind": "the precision of queries and keys; see PRECISIONS",
+    "score_width": "numbers of a query or a key",
+    "query_batch": "numbers from window to window of queries",
+    "query_head": "… from head to head",
+    "query_token": "… from token to token",
+    "key_groups": "heads that share keys make a group",
+    "key_batch": "numbers from window to window of keys",
+    "key_group": "… from group to group",
+    "key_token": "… from token to token",
 }
+REALS = {"theta": "θ", "scaling": "what products of queries and keys are multiplied with"}
 POINTERS = {  # name: type in C, shape and meaning
     # windows, before any head has looked at them
     "sizes": ("int", "(B,): tokens that count"),
@@ -77,6 +87,9 @@ POINTERS = {  # name: type in C, shape and meaning
     # the layer
     "products": ("float", "(sources, B, H, T, T): vectors times vectors"),
     "weights": ("void", "(B, H, T, Tk): attention"),
+    "queries": ("void", "(B, H, T, width): what attention is computed from, where the model did not give it"),
+    "score_keys": ("void", "(B, groups, T, width): likewise"),
+    "allowed": ("u8", "(B, T, T): whether a token may read another; none where all may"),
     "values": ("void", "(B, groups, Tk, width): value vectors; none where they are not known"),
     # what is filled: for each head and window, or counts over windows
     "given": ("double", "(B, H, C): the mean weight a token that reads gives to each category"),
@@ -86,6 +99,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "attended_text": ("u64", "(H, θ, C): counts"),
     "high": ("i8", "(B, H, Tk): tokens that count and are high in attention"),
     "passed": ("i8", "(B, H, Tk): how many θ they pass"),
+    "computed": ("float", "(B, H, T, T): attention from queries and keys; it is `weights`"),
     "roots": ("float", "(B, H, T, Tk): square roots of the weights; none where rows are compared on the chip, or not"),
     "direct": ("float", "(B, H, P): how much the tokens of a pair read each other"),
     "rows": ("float", "(B, H, P) or (B, H, T, T): rows of attention compared with rows"),
@@ -136,8 +150,8 @@ MOST_SUMS, MOST_CHOICES = 24, 4
 ADDED = ("doubles", "counts", "few")  # int as counts; or windows in which it is above zero and below FEW_PAIRS
 READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("given")]
 DTYPES = {
-    "int": torch.int32, "unsigned": torch.int32, "short": torch.int16, "i8": torch.int8, "u64": torch.int64,
-    "i64": torch.int64, "float": torch.float32, "double": torch.float64,
+    "int": torch.int32, "unsigned": torch.int32, "short": torch.int16, "i8": torch.int8, "u8": torch.uint8,
+    "u64": torch.int64, "i64": torch.int64, "float": torch.float32, "double": torch.float64,
 }  # fmt: skip
 PRECISIONS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 
@@ -168,16 +182,18 @@ class Constants:
             "unsigned contrasted": contrasted, "double thresholds": THRESHOLDS, "double level_edges": EDGES.tolist(),
         }  # fmt: skip
         numbers = [f"    i64 {name}; // {what}" for name, what in NUMBERS.items()]
+        reals = [f"    double {name}; // {what}" for name, what in REALS.items()]
         pointers = [
             f"    {'const ' if name in READ_ONLY else ''}{kind} *{name}; // {what}"
             for name, (kind, what) in POINTERS.items()
         ]
         return "\n".join(
             [
-                "typedef unsigned long long u64; typedef long long i64; typedef signed char i8;",
+                "typedef unsigned long long u64; typedef long long i64;",
+                "typedef signed char i8; typedef unsigned char u8;",
                 *(f"#define {name} {value}" for name, value in defined.items()),
                 *(f"__device__ constexpr {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
-                "struct Args {", *numbers, "    double theta; // θ", *pointers, "};",
+                "struct Args {", *numbers, *reals, *pointers, "};",
                 *_list_of("Sum", SUM, MOST_SUMS), *_list_of("Choice", CHOICE, MOST_CHOICES), "",
             ]
         )  # fmt: skip
@@ -195,7 +211,7 @@ def packed_list(rows: Sequence[tuple[int, ...]], most: int) -> bytes:
     return b"".join(struct.pack(f"{len(row)}q", *row) for row in rows).ljust(most * len(rows[0]) * 8, b"\0")
 
 
-def packed(numbers: Mapping[str, int], theta: float, given: Mapping[str, Tensor | int | None]) -> bytes:
+def packed(numbers: Mapping[str, int], reals: Mapping[str, float], given: Mapping[str, Tensor | int | None]) -> bytes:
     """The struct: every number and pointer in its place. A tensor of another type, or not in one piece, is refused."""
     pointers = []
     for name, (kind, _) in POINTERS.items():
@@ -210,7 +226,8 @@ def packed(numbers: Mapping[str, int], theta: float, given: Mapping[str, Tensor 
             assert tensor.dtype == DTYPES[kind], f"{name} is {tensor.dtype}, not {DTYPES[kind]}"
             assert tensor.is_contiguous(), f"{name} is not in one piece"
         pointers.append(tensor.data_ptr())
-    return struct.pack(f"{len(NUMBERS)}qd{len(pointers)}Q", *(numbers[name] for name in NUMBERS), theta, *pointers)
+    layout = f"{len(NUMBERS)}q{len(REALS)}d{len(pointers)}Q"
+    return struct.pack(layout, *(numbers[name] for name in NUMBERS), *(reals[name] for name in REALS), *pointers)
 
 
 # ---------------------------------------------------------------------- memory on the chip
@@ -220,6 +237,7 @@ ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
 
 
 TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from row to row of it
+STRIDE = 36  # words from vector to vector of `attend`
 
 
 def attention_bytes(numbers: Mapping[str, int]) -> int:
@@ -231,6 +249,11 @@ def tile_bytes(numbers: Mapping[str, int]) -> int:
     """Of `attention_tile`."""
     rows, begin = -(-numbers["tokens"] // 16) * 16, -(-attention_bytes(numbers) // 16) * 16
     return begin + 4 * rows * PITCH + 8 * 2 * TILE + 4 * 3 * TILE
+
+
+def attend_bytes() -> int:
+    """Of `attend`."""
+    return 4 * 2 * TILE * STRIDE
 
 
 def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:

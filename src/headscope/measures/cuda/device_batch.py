@@ -28,6 +28,7 @@ class DeviceReadable(NamedTuple):
     even: Tensor  # (B, Tk): what each would receive if all read evenly
     directions: Tensor | None  # (B, T, T): 1 over the directions in which a pair may be read; none of cross-attention
     even_by_category: Tensor  # (B, C): the mean weight that a token that reads would give to each category
+    allowed: Tensor | None  # (B, T, Tk): whether a token may read another; None where it may read all of its window
 
 
 @dataclass
@@ -85,7 +86,8 @@ class DeviceBatch:
         several = number >= 2
         readers = torch.stack([(number >= 1).sum(1), several.sum(1)], dim=1).int()
         evenness = torch.where(several, 1 / number.clamp_min(2).double().log(), 0.0)
-        return DeviceReadable(number.int(), readers, evenness, even.contiguous(), directions, by_category)
+        told = None if readable is None else allowed.to(torch.uint8).contiguous()
+        return DeviceReadable(number.int(), readers, evenness, even.contiguous(), directions, by_category, told)
 
 
 MANY = 16  # windows that `add_matrices` has on their way at a time

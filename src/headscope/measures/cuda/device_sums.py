@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +22,10 @@ from headscope.measures.cuda.arguments import (
     MOST_CHOICES,
     MOST_SUMS,
     POINTERS,
-    PRECISIONS,
     TILE,
     Constants,
     LevelMemory,
+    attend_bytes,
     attention_bytes,
     level_memory,
     mixed_bytes,
@@ -35,6 +35,7 @@ from headscope.measures.cuda.arguments import (
     tile_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
+from headscope.measures.cuda.device_layer import DeviceLayer, device_layer
 from headscope.measures.cuda.kernels import Kernels
 from headscope.measures.cuda.layout import Filled, Layout
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
@@ -45,7 +46,6 @@ from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
 
 STEPS, REGIONS = len(THRESHOLDS), 3
-LOW = (torch.bfloat16, torch.float16)  # precisions in which a product of two numbers is exact in float32
 NARROW, WIDE = 128, 256  # threads of a block
 MOST_BLOCKS = 2048 // WIDE  # to a processor
 COUNTABLE = 2**16 - 1  # pairs in half a word
@@ -56,14 +56,6 @@ SUMMED = ("given", "weighted", "entropy", "map_wins", "wins", "inside", "top_mat
 COUNTED = ("flat", "mask_pairs", "longest")
 Tensors = dict[str, Tensor]
 Given = dict[str, Tensor | int | None]  # by name of a pointer, a tensor or an address; None: there is none
-
-
-class DeviceLayer(NamedTuple):
-    """One layer of a batch, as the kernels take it; see `POINTERS`."""
-
-    products: Tensor
-    weights: Tensor
-    values: Tensor | None
 
 
 class DeviceSums:
@@ -107,7 +99,7 @@ class DeviceSums:
         if self._room is None:
             self._room = torch.zeros((len(self.shape.layers), self._kept.size), dtype=torch.uint8, device=device)
         self._ran.add(heads.layer)
-        room, layer = self._room[place], self._layer(heads, batch.queries)
+        room, layer = self._room[place], device_layer(heads, batch.queries, self.host)
         kept, filled = self._kept.addresses(room), self._clear(layer.weights)
         numbers = self._numbers(heads.layer, layer, batch.queries)
         memory = level_memory(numbers, kernels.most_shared)
@@ -117,10 +109,14 @@ class DeviceSums:
         )
         numbers |= {"table_on_chip": int(memory.table), "rows_square": int(not on_chip)}
         given: Given = dict.fromkeys(POINTERS)
-        given |= batch.tensors | read._asdict() | layer._asdict()
+        given |= batch.tensors | {
+            name: value for name, value in (read._asdict() | layer._asdict()).items() if name in POINTERS
+        }
         given |= {name: address for name, address in kept.items() if name in POINTERS} | filled.addresses
         given |= self._workspace(numbers, memory, blocks, layer.weights)
-        told = packed(numbers, self.choices.theta, given)
+        if layer.queries is not None:
+            given["computed"] = layer.weights
+        told = packed(numbers, {"theta": self.choices.theta, "scaling": layer.scaling}, given)
         self._look(told, numbers, given, kernels, on_chip=on_chip)
         grid = (numbers["heads"], numbers["windows"])
         kernels.launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
@@ -139,26 +135,6 @@ class DeviceSums:
         self._focal[heads.layer].append(filled["focal_ids"])
         return filled
 
-    def _layer(self, heads: LayerHeads, queries: BatchIndex) -> DeviceLayer:
-        """Products and lengths of vectors, which torch makes."""
-        assert heads.weights is not None
-        parts = [self._products(source, heads, queries) for source in self.host.sources]
-        products = parts[0][None] if len(parts) == 1 else torch.stack(parts)
-        weights, values = _known(heads.weights).contiguous(), heads.values
-        if values is not None:
-            values = _known(values)
-            values = values if values.stride(-1) == 1 else values.contiguous()
-        return DeviceLayer(products, weights, values)
-
-    def _products(self, source: str, heads: LayerHeads, queries: BatchIndex) -> Tensor:
-        """The product of every vector with every other: (B, H, T, T), float32 whatever the model's precision."""
-        outputs = heads.outputs
-        if source == "outputs" and outputs.is_cuda and outputs.dtype in LOW:
-            flat = outputs.flatten(0, 1)  # numbers with few digits, whose products are exact in float32
-            return torch.bmm(flat, flat.transpose(1, 2), out_dtype=torch.float32).view(*outputs.shape[:3], -1)
-        vectors = self.host.vectors(source, heads, queries)
-        return vectors @ vectors.transpose(-1, -2)
-
     def _numbers(self, number: int, layer: DeviceLayer, queries: BatchIndex) -> dict[str, int]:
         """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
         size, heads, tall, wide = layer.weights.shape
@@ -168,8 +144,7 @@ class DeviceSums:
             "table": self.table, "customs": len(self.shape.relations), "layer": number,
             "lowest": first_high_bin(self.choices.tau), "at_tau": step_of(self.choices.tau),
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
-            "weights_kind": PRECISIONS[layer.weights.dtype],
-        } | _laid_out(layer.values)  # fmt: skip
+                    } | layer.laid_out()  # fmt: skip
 
     def _workspace(self, numbers: dict[str, int], memory: LevelMemory, blocks: int, weights: Tensor) -> Tensors:
         """Memory that the kernels use for a while: numbers of pairs, and what the chip has no room for."""
@@ -191,6 +166,8 @@ class DeviceSums:
     def _look(self, told: bytes, numbers: dict[str, int], given: Given, kernels: Kernels, *, on_chip: bool) -> None:
         """What attention says: which tokens are high, and two numbers of each pair."""
         grid = (numbers["heads"], numbers["windows"])
+        if given["computed"] is not None:
+            kernels.launch("attend", grid, WIDE, attend_bytes(), told)
         if on_chip:
             kernels.launch("attention_tile", grid, WIDE, tile_bytes(numbers), told)
             return
@@ -267,6 +244,7 @@ class DeviceSums:
         """What is added up over the windows, a row each; see `SUM`."""
         doubles, counts, few = range(len(ADDED))
         number = self._numbers_of
+        rows: list[tuple[int, ...]]
         rows = [(filled.addresses[name], kept[f"sum_{name}"], doubles, number[name]) for name in SUMMED]
         rows += [(filled.addresses[name], kept[f"sum_{name}"], counts, number[name]) for name in COUNTED]
         rows.append((filled.addresses["high_pairs"], kept["sum_focal_few"], few, number["high_pairs"]))
@@ -378,20 +356,6 @@ class DeviceSums:
                 arrays["attention_correlation"][r, m, k] += kept["sum_correlation"][:, r, m]
         for m in range(self.maps):
             arrays["attention_wins"][m, k, :, :-1] += kept["sum_map_wins"][:, m]
-
-
-def _laid_out(values: Tensor | None) -> dict[str, int]:
-    """How value vectors lie in memory: (B, groups, Tk, width)."""
-    names = ("value_batch", "value_group", "value_token")
-    if values is None:
-        return dict.fromkeys((*names, "value_groups", "value_width", "values_kind"), 1)
-    shape = {"value_groups": values.shape[1], "value_width": values.shape[3], "values_kind": PRECISIONS[values.dtype]}
-    return shape | dict(zip(names, values.stride()[:3], strict=True))
-
-
-def _known(tensor: Tensor) -> Tensor:
-    """A tensor in a precision that the kernels know."""
-    return tensor if tensor.dtype in PRECISIONS else tensor.float()
 
 
 def _together(parts: list[list[Tensor]]) -> list[NDArray[np.int64]]:

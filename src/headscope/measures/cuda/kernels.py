@@ -12,11 +12,12 @@ from torch import Tensor
 
 from headscope.measures.cuda.arguments import Constants
 
+TILES_FROM = (8, 0)  # compute capability
 Argument = Tensor | int | bytes
 INSTRUCTIONS = "card.cu"  # what a card does by itself
-FILES = ("threads.cu", "attention.cu", "order.cu", "levels.cu", "batches.cu")
-NAMES = ("attention", "attention_tile", "read_each_other", "by_order", "by_level", "by_level_of_many", "count_unique",
-         "add_windows", "mixed", "add_matrices")  # fmt: skip
+FILES = ("threads.cu", "attention.cu", "attend.cu", "heads.cu", "order.cu", "levels.cu", "batches.cu")
+NAMES = ("attend", "attention", "attention_tile", "read_each_other", "by_order", "by_level", "by_level_of_many",
+         "count_unique", "add_windows", "mixed", "add_matrices")  # fmt: skip
 
 
 def source(*files: str) -> str:
@@ -61,7 +62,7 @@ class CudaKernels:
         kernels = {name: compiled.get_kernel(name) for name in NAMES}
         self.most_shared = int(self._device.properties.max_shared_memory_per_block_optin)
         self.processors = int(self._device.properties.multiprocessor_count)
-        self.tiles = (major, minor) >= (8, 0)
+        self.tiles = (major, minor) >= TILES_FROM
         for kernel in kernels.values():
             _allow_shared(kernel, self.most_shared)
         self._kernels = kernels  # which hold the compiled code

@@ -1,0 +1,83 @@
+"""One layer of a batch as the kernels take it: products of vectors, attention or what it is computed from, values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from headscope.measures.batch_index import BatchIndex
+from headscope.measures.compiled_sums import StackSums
+from headscope.measures.cuda.arguments import PRECISIONS, TILE
+from headscope.tap import LayerHeads
+
+LOW = (torch.bfloat16, torch.float16)  # precisions in which a product of two numbers is exact in float32
+
+
+class DeviceLayer(NamedTuple):
+    """One layer of a batch; see `POINTERS` in arguments.py."""
+
+    products: Tensor  # (sources, B, H, T, T)
+    weights: Tensor  # (B, H, T, Tk): as the model gave them, or room for what is computed
+    values: Tensor | None  # (B, groups, Tk, width)
+    queries: Tensor | None = None  # (B, H, T, width): where attention is computed from them
+    score_keys: Tensor | None = None  # (B, groups, T, width)
+    scaling: float = 0.0
+
+    def laid_out(self) -> dict[str, int]:
+        """Precisions and widths, and how far vectors lie from each other in memory; see `NUMBERS`."""
+        own = {"weights_kind": PRECISIONS[self.weights.dtype]}
+        own |= {"value_groups": 1, "value_width": 0, "values_kind": 0} | _strides("value", "group", self.values)
+        own |= {"key_groups": 1, "score_width": 0, "score_kind": 0} | _strides("key", "group", self.score_keys)
+        own |= _strides("query", "head", self.queries)
+        if self.values is not None:
+            own |= {"value_groups": self.values.shape[1], "value_width": self.values.shape[3]}
+            own |= {"values_kind": PRECISIONS[self.values.dtype]}
+        if self.score_keys is not None:
+            own |= {"key_groups": self.score_keys.shape[1], "score_width": self.score_keys.shape[3]}
+            own |= {"score_kind": PRECISIONS[self.score_keys.dtype]}
+        return own
+
+
+def device_layer(heads: LayerHeads, queries: BatchIndex, sums: StackSums) -> DeviceLayer:
+    """What torch makes of a layer before the kernels look at it."""
+    parts = [_products(source, heads, queries, sums) for source in sums.sources]
+    products = parts[0][None] if len(parts) == 1 else torch.stack(parts)
+    values = None if heads.values is None else _vectors(heads.values)
+    if heads.weights is not None:
+        return DeviceLayer(products, _known(heads.weights).contiguous(), values)
+    assert heads.scores is not None, "neither attention nor what it is computed from"
+    own, keys = _vectors(heads.scores.queries), _vectors(heads.scores.keys)
+    size, many, tokens, _ = own.shape
+    assert tokens == keys.shape[2] <= TILE, "attention is computed where its maps fit on the chip"
+    assert own.dtype in LOW, f"attention is not computed from {own.dtype}"
+    weights = torch.empty((size, many, tokens, tokens), dtype=torch.float32, device=own.device)
+    return DeviceLayer(products, weights, values, own, keys, heads.scores.scaling)
+
+
+def _products(source: str, heads: LayerHeads, queries: BatchIndex, sums: StackSums) -> Tensor:
+    """The product of every vector with every other: (B, H, T, T), float32 whatever the model's precision."""
+    outputs = heads.outputs
+    if source == "outputs" and outputs.is_cuda and outputs.dtype in LOW:
+        flat = outputs.flatten(0, 1)  # numbers with few digits, whose products are exact in float32
+        return torch.bmm(flat, flat.transpose(1, 2), out_dtype=torch.float32).view(*outputs.shape[:3], -1)
+    vectors = sums.vectors(source, heads, queries)
+    return vectors @ vectors.transpose(-1, -2)
+
+
+def _strides(name: str, part: str, vectors: Tensor | None) -> dict[str, int]:
+    """How far vectors lie from each other, by window, head or group, and token."""
+    names = (f"{name}_batch", f"{name}_{part}", f"{name}_token")
+    return dict(zip(names, (0, 0, 0) if vectors is None else vectors.stride()[:3], strict=True))
+
+
+def _vectors(tensor: Tensor) -> Tensor:
+    """Vectors in a precision that the kernels know, the numbers of each side by side."""
+    tensor = _known(tensor)
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def _known(tensor: Tensor) -> Tensor:
+    """A tensor in a precision that the kernels know."""
+    return tensor if tensor.dtype in PRECISIONS else tensor.float()

@@ -1,0 +1,93 @@
+"""Whether attention can be computed from queries and keys, so that the model need not form it.
+
+Most models have the plain kind: softmax of scaled products over the tokens that may be read. Where a model adds
+something to it (a bias by position, a cap, a sink), only its own function knows its weights.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from headscope.models.check import TOLERANCE
+from headscope.models.forward import collate, forward, pad_token
+from headscope.models.probe import relative_error
+from headscope.tap import LayerHeads, tap
+
+if TYPE_CHECKING:
+    from headscope.models.model import Model
+
+SDPA, EAGER = "sdpa", "eager"
+LENGTHS = (9, 6)  # of the windows that are tried: one is padded
+
+
+class attention_by:  # noqa: N801 - reads as a state: `with attention_by(network, "sdpa")`
+    """Has a network compute attention in another of transformers' ways for a while."""
+
+    def __init__(self, network: Any, way: str) -> None:
+        self.network, self.way = network, way
+
+    def __enter__(self) -> None:
+        self.before = self.network.config._attn_implementation
+        if self.before != self.way:
+            self.network.set_attn_implementation(self.way)
+
+    def __exit__(self, *error: object) -> None:
+        if self.before != self.way:
+            self.network.set_attn_implementation(self.before)
+
+
+def plain_attention(scores: Tensor, readable: Tensor | None) -> Tensor:
+    """Softmax over the tokens that may be read, in float32: (B, H, T, T)."""
+    scores = scores.float()
+    return (scores if readable is None else scores.masked_fill(~readable, -torch.inf)).softmax(-1)
+
+
+def products(layer: LayerHeads) -> Tensor:
+    """Queries times keys, scaled: (B, H, T, T). Heads of a group share their keys."""
+    assert layer.scores is not None
+    queries, keys = layer.scores.queries.float(), layer.scores.keys.float()
+    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
+    return queries @ keys.transpose(-1, -2) * layer.scores.scaling
+
+
+def own_attention(model: Model) -> str:
+    """Why the weights must come from the model's own function; empty where queries and keys tell them.
+
+    Both ways are tried on two short windows: outputs and weights must be the same but for rounding.
+
+    >>> import headscope
+    >>> own_attention(headscope.load())
+    ''
+    """
+    network = model.network
+    if model.report.route != "interface":
+        return "its attention does not go through transformers' interface"
+    if len(model.stacks) > 1:
+        return "it has several attention stacks"
+    if not getattr(network, "_supports_sdpa", False):
+        return "transformers has no other attention for it than its own"
+    vocabulary = network.config.get_text_config().vocab_size
+    ids = [[(7 * k + 3) % vocabulary for k in range(length)] for length in LENGTHS]
+    batch = collate(ids, pad_token(network.config), network.device)
+    with tap(network, weights=True, route="interface", causal=model.stack().causal) as given:
+        forward(network, batch)
+    with (
+        attention_by(network, SDPA),
+        tap(network, scores=True, route="interface", causal=model.stack().causal) as computed,
+    ):
+        forward(network, batch)
+    tolerance = TOLERANCE[network.dtype]
+    for own, other in zip(given, computed, strict=True):
+        assert own.weights is not None
+        weights = plain_attention(products(other), other.readable)
+        for row, end in enumerate(LENGTHS):
+            off = max(
+                relative_error(other.outputs[row, :, :end], own.outputs[row, :, :end]),
+                relative_error(weights[row, :, :end], own.weights[row, :, :end]),
+            )
+            if not off <= tolerance:
+                return f"the attention of layer {own.layer} is not the plain kind"
+    return ""

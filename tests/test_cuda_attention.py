@@ -1,0 +1,59 @@
+"""Attention that the kernels compute from queries and keys, against torch's softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import headscope
+from cuda_on_cpu import cpu_kernels
+from headscope.choices import Choices
+from headscope.measures.cuda.accumulator import CudaAccumulator
+from headscope.measures.variables import Shape
+from headscope.models.plain import plain_attention
+from headscope.tap import LayerHeads, Scores
+from headscope.windows import WindowBatch, corpus_windows
+from test_corpus_numbers import TEXTS
+
+HEADS, GROUPS = 4, 2
+
+
+@pytest.mark.parametrize("width", [16, 40, 100])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_computed_attention_gives_the_sums_of_given_attention(
+    width: int, dtype: torch.dtype, causal: bool, embedded: headscope.Model
+) -> None:
+    length = 40
+    texts = [f"{TEXTS[0]} {TEXTS[1]}", "Two words.", TEXTS[2]]
+    cut = [corpus_windows(text, embedded.tokenizer, embedded.template, length=length)[0] for text in texts]
+    batch, tokens = WindowBatch(tuple(cut)), max(map(len, cut))
+    torch.manual_seed(width)
+    queries = torch.randn(3, tokens, HEADS, width).to(dtype).transpose(1, 2)  # laid out as models do
+    keys = torch.randn(3, tokens, GROUPS, width).to(dtype).transpose(1, 2)
+    outputs = torch.randint(-3, 4, (3, HEADS, tokens, 8)).to(dtype)
+    values = torch.randint(-2, 3, (3, GROUPS, tokens, 8)).to(dtype)
+    readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
+    if causal:
+        readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    scaling = 2.0 * width**-0.5
+    scores = queries.float() @ keys.float().repeat_interleave(HEADS // GROUPS, dim=1).transpose(-1, -2) * scaling
+    sums = []
+    for weights in (plain_attention(scores, readable), None):
+        choices = Choices(window=length)
+        shape = {"encoder": Shape((0,), HEADS, length, readings=choices.readings)}
+        accumulator = CudaAccumulator(shape, choices, kernels=cpu_kernels)
+        sink = accumulator.begin(batch)
+        given = None if weights is not None else Scores(queries, keys, scaling)
+        sink.layer(LayerHeads("encoder", 0, "", outputs, weights, values, readable, given))
+        sink.finish()
+        sums.append(accumulator.sums()["encoder"])
+    for name, expected in sums[0].items():
+        if name.startswith("attention") and "wins" not in name:  # those go by bins, and bins by the last digits
+            np.testing.assert_allclose(sums[1][name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+        elif not name.startswith(("attention", "mask", "attended", "wins", "contrast")):
+            np.testing.assert_array_equal(sums[1][name], expected, err_msg=name)
+        else:
+            far = np.abs(sums[1][name] - expected).sum() / max(np.abs(expected).sum(), 1)
+            assert far < 1e-3, name
