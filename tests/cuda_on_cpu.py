@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from headscope.measures.cuda.arguments import Constants
-from headscope.measures.cuda.kernels import FILES, Argument, source
+from headscope.measures.cuda.kernels import FILES, Argument, Launch, source
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 MOST_THREADS = 64  # of a block: more would only wait for each other
@@ -41,6 +41,10 @@ class CpuKernels:
         assert done.returncode == 0, done.stderr
         self._one_at_a_time = threading.Lock()
         self._library = ctypes.CDLL(str(folder / "kernels.so"))
+
+    def launcher(self) -> Launch:
+        """Nothing is to be asked for beforehand."""
+        return self.launch
 
     def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
         """Run one to its end."""

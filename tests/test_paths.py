@@ -13,7 +13,7 @@ import torch
 
 import headscope
 from cuda_on_cpu import cpu_kernels
-from headscope.choices import CUDA, Choices
+from headscope.choices import CUDA, CUDA_EAGER, Choices
 from headscope.errors import HeadscopeError
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.runs import paths
@@ -33,23 +33,42 @@ def same_numbers(one: headscope.Result, other: headscope.Result) -> None:
 @pytest.fixture
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The card's kernels, compiled for the CPU."""
-    monkeypatch.setitem(paths.PATHS, CUDA, partial(CudaAccumulator, kernels=cpu_kernels))
+    for path in (CUDA, CUDA_EAGER):
+        monkeypatch.setitem(paths.PATHS, path, partial(CudaAccumulator, kernels=cpu_kernels))
     monkeypatch.setattr(paths, "cuda_lacks", lambda device, choices: "")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
 
 
 @pytest.mark.usefixtures("on_the_cpu")
 def test_every_path_gives_the_same_numbers(tiny: Tiny, tmp_path: Path) -> None:
     options = {"window": 24, "shard_size": 3, "per_text": True}
-    compiled, torch_, cuda = (
-        run(tiny("gpt2"), TEXTS[:6], out=tmp_path / path, path=path, **options) for path in paths.PATHS
-    )
+    own = [path for path in paths.PATHS if path != CUDA]  # which takes queries and keys of 16 bits
+    compiled, torch_, cuda = (run(tiny("gpt2"), TEXTS[:6], out=tmp_path / path, path=path, **options) for path in own)
     same_numbers(torch_, compiled)
     same_numbers(cuda, compiled)
-    for path in paths.PATHS:
+    for path in own:
         assert json.loads((tmp_path / path / "run.json").read_text())["plan"]["path"] == path
-    rows = [pd.read_parquet(tmp_path / path / "heads.parquet") for path in ("compiled", "cuda")]
+    rows = [pd.read_parquet(tmp_path / path / "heads.parquet") for path in ("compiled", CUDA_EAGER)]
     for column in ("stop_focus", "distance", "separation_repeated", "likeness"):
         np.testing.assert_allclose(rows[0][column], rows[1][column], rtol=1e-3, atol=1e-3, err_msg=column)
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_attention_that_is_computed_gives_the_numbers_of_attention_that_is_given(folder: Path) -> None:
+    model = headscope.load(folder, dtype="bfloat16")
+    computed, given = (run(model, TEXTS[:6], window=24, path=path).dataset for path in (CUDA, CUDA_EAGER))
+    assert model.network.config._attn_implementation == "eager"  # as it was
+    for name in ("attention", "attention_entropy", "attention_weighted", "attention_correlation", "attention_wins"):
+        x, y = computed[name].values, given[name].values  # the model's own are rounded to three digits
+        np.testing.assert_allclose(x, y, rtol=0.03, atol=0.03 * np.abs(y).max(), err_msg=name)
+    for name in ("texts", "base_pairs", "position_pairs"):
+        np.testing.assert_array_equal(computed[name].values, given[name].values)
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_why_attention_is_not_computed(tiny: Tiny) -> None:
+    with pytest.raises(HeadscopeError, match=r"16 bits, not of float32.*cuda-eager"):
+        run(tiny("gpt2"), TEXTS[:2], path=CUDA)
 
 
 @pytest.mark.usefixtures("on_the_cpu")
@@ -63,7 +82,7 @@ def test_a_run_goes_on_along_its_own_path(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_taken(tiny: Tiny) -> None:
-    for path, said in (("cuda", "not on a graphics card"), ("abacus", "use one of compiled, torch, cuda")):
+    for path, said in (("cuda", "not on a graphics card"), ("abacus", "use one of compiled, torch, cuda, cuda-eager")):
         with pytest.raises(HeadscopeError, match=said):
             run(tiny("gpt2"), TEXTS[:2], path=path)
 
@@ -79,6 +98,7 @@ def test_what_the_card_does_not_count_is_counted_elsewhere(monkeypatch: pytest.M
     assert "too old" in paths.choose_path(None, card, Choices())[1]
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     assert paths.choose_path(None, card, Choices()) == ("cuda", "")
+    assert paths.choose_path(None, card, Choices(), lambda: "a sink") == ("cuda-eager", "")
 
 
 def test_why_another_path_is_taken_is_said_once(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -125,9 +126,8 @@ class StackSums:
         own = np.arange(keys.category.shape[1]) < keys.lengths[:, None]  # what is no padding
         sums["tokens"] += np.bincount(keys.category[own], minlength=len(CATEGORIES))
         # Most windows have their tokens in the same places: those are counted together.
-        patterns, times = np.unique(queries.counting, axis=0, return_counts=True)
-        for pattern, number in zip(patterns, times, strict=True):
-            places = np.flatnonzero(pattern)
+        for pattern, number in Counter(row.tobytes() for row in queries.counting).items():
+            places = np.flatnonzero(np.frombuffer(pattern, dtype=bool))
             sums["position_pairs"][np.ix_(places, places)] += number * np.tri(len(places), k=-1, dtype=np.int64).T
         sums["base_pairs"] += queries.related
 

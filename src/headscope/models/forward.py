@@ -7,8 +7,9 @@ position 0 of the model, padded or alone.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,15 @@ def shifted_right(batch: Batch, start: int) -> Batch:
     return Batch(torch.cat([first, batch.ids[:, :-1]], dim=1), batch.mask)
 
 
+@cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What a function takes."""
+    return inspect.signature(function).parameters
+
+
 def forward(model: nn.Module, batch: Batch, decoder: Batch | None = None) -> Any:
     """Run the model on a batch, without gradients and without a key-value cache."""
-    accepted = inspect.signature(model.forward).parameters
+    accepted = _parameters(type(model).forward)
     inputs: dict[str, Any] = {"input_ids": batch.ids, "attention_mask": batch.mask}
     config: Any = model.config
     if not batch.is_padded and config._attn_implementation == "sdpa":

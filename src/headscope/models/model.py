@@ -86,7 +86,7 @@ class Model(ModelShortcuts):
         """Why attention must be asked of the model's own function; empty where queries and keys tell it."""
         from headscope.models.plain import own_attention
 
-        return own_attention(self)
+        return own_attention(self.network, self.report)
 
     @cached_property
     def max_length(self) -> int:

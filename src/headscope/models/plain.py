@@ -6,18 +6,16 @@ something to it (a bias by position, a cap, a sink), only its own function knows
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from headscope.models.check import TOLERANCE
+from headscope.errors import brief
+from headscope.models.check import TOLERANCE, Report
 from headscope.models.forward import collate, forward, pad_token
 from headscope.models.probe import relative_error
 from headscope.tap import LayerHeads, tap
-
-if TYPE_CHECKING:
-    from headscope.models.model import Model
 
 SDPA, EAGER = "sdpa", "eager"
 LENGTHS = (9, 6)  # of the windows that are tried: one is padded
@@ -53,32 +51,34 @@ def products(layer: LayerHeads) -> Tensor:
     return queries @ keys.transpose(-1, -2) * layer.scores.scaling
 
 
-def own_attention(model: Model) -> str:
+def own_attention(network: Any, report: Report) -> str:
     """Why the weights must come from the model's own function; empty where queries and keys tell them.
 
     Both ways are tried on two short windows: outputs and weights must be the same but for rounding.
 
     >>> import headscope
-    >>> own_attention(headscope.load())
+    >>> model = headscope.load()
+    >>> own_attention(model.network, model.report)
     ''
     """
-    network = model.network
-    if model.report.route != "interface":
+    if report.route != "interface":
         return "its attention does not go through transformers' interface"
-    if len(model.stacks) > 1:
+    if len(report.stacks) > 1:
         return "it has several attention stacks"
     if not getattr(network, "_supports_sdpa", False):
         return "transformers has no other attention for it than its own"
     vocabulary = network.config.get_text_config().vocab_size
     ids = [[(7 * k + 3) % vocabulary for k in range(length)] for length in LENGTHS]
     batch = collate(ids, pad_token(network.config), network.device)
-    with tap(network, weights=True, route="interface", causal=model.stack().causal) as given:
+    causal = next(iter(report.stacks.values())).causal
+    with tap(network, weights=True, route="interface", causal=causal) as given:
         forward(network, batch)
-    with (
-        attention_by(network, SDPA),
-        tap(network, scores=True, route="interface", causal=model.stack().causal) as computed,
-    ):
-        forward(network, batch)
+    computed = tap(network, scores=True, route="interface", causal=causal)
+    try:
+        with attention_by(network, SDPA), computed:
+            forward(network, batch)
+    except (ValueError, NotImplementedError, RuntimeError) as error:  # a cap on scores, for one
+        return f"transformers has no plain attention for it: {brief(error)}"
     tolerance = TOLERANCE[network.dtype]
     for own, other in zip(given, computed, strict=True):
         assert own.weights is not None

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
 
 AHEAD = 2  # shards
+INDEXED_AHEAD = 8  # batches of a shard
+INDEXING = 4  # threads at most: the windows of a batch take a card about as long to count as one thread to index
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ class Worker:
         self.ahead = AHEAD if self.threads.cutting else 0  # shards that are begun before they are wanted
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
-        self.indexing = ThreadPoolExecutor(1) if self.ahead else None
+        self.indexing = ThreadPoolExecutor(min(INDEXING, self.threads.cutting)) if self.ahead else None
 
     def __enter__(self) -> Worker:
         if self.path == CUDA:
@@ -153,7 +155,7 @@ class Worker:
             batch,
             accumulator,
             lambda n: on_progress(n * texts_per_window) if on_progress else None,
-            ahead.batches if ahead.batch == batch else [],
+            ahead if ahead.batch == batch else None,
         )
         try:
             work.run(self._pool, self.threads.reading)
@@ -174,18 +176,33 @@ class Worker:
 
 
 class ShardAhead:
-    """A shard before it is run: its texts are cut and its first batches indexed while others run, where there is time.
+    """A shard before it is run: its texts are cut and its next batches indexed while others run, where there is time.
 
     Elsewhere both is done when it is asked for, in the thread that asks.
     """
 
     def __init__(self, worker: Worker, records: Sequence[Record], batch: int, cut: CutTexts) -> None:
         self.worker, self.records, self.batch, self.cut = worker, records, batch, cut
-        self._lock = threading.Lock()
-        self.batches: list[Future[WindowBatch]] = []  # the first ones, indexed
-        if worker.indexing is not None and records:
-            first = range(worker.threads.reading)
-            self.batches = [worker.indexing.submit(self._index, number) for number in first]
+        self._lock, self._dealing = threading.Lock(), threading.Lock()
+        self._indexed: dict[int, Future[WindowBatch]] = {}
+        self._submitted = 0  # batches
+        if records:
+            self._submit(worker.threads.reading)
+
+    def _submit(self, number: int) -> None:
+        """Have batches indexed up to this one."""
+        indexing = self.worker.indexing
+        with self._dealing:
+            while indexing is not None and self._submitted < number:
+                self._indexed[self._submitted] = indexing.submit(self._index, self._submitted)
+                self._submitted += 1
+
+    def batch_of(self, number: int) -> WindowBatch:
+        """One batch, indexed; those that come next are begun with."""
+        self._submit(number + INDEXED_AHEAD)
+        with self._dealing:
+            begun = self._indexed.pop(number, None)
+        return self._index(number) if begun is None else begun.result()
 
     @cached_property
     def _shard(self) -> ShardResult:
@@ -228,9 +245,9 @@ class _ShardWork:
         batch: int,
         accumulator: Accumulator,
         on_progress: Callable[[int], None],
-        indexed: Sequence[Future[WindowBatch]],
+        ahead: ShardAhead | None,
     ) -> None:
-        self.worker, self.accumulator, self.on_progress, self.indexed = worker, accumulator, on_progress, indexed
+        self.worker, self.accumulator, self.on_progress, self.ahead = worker, accumulator, on_progress, ahead
         self.batches = batches_of(windows, batch)
         self.order = InOrder()
         self._numbers = iter(range(len(self.batches)))
@@ -277,7 +294,7 @@ class _ShardWork:
 
     def _read_batch(self, reader: Reader, number: int, begin: int, windows: list[Window]) -> None:
         try:
-            batch = self.indexed[number].result() if number < len(self.indexed) else self.worker.batch(windows)
+            batch = self.worker.batch(windows) if self.ahead is None else self.ahead.batch_of(number)
             with self.order.turn("begin", number):
                 sink = self.accumulator.begin(batch, begin)
 

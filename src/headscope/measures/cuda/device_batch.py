@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,10 +13,13 @@ from torch import Tensor
 
 from headscope.measures.attention import may_read
 from headscope.measures.batch_index import BatchIndex
+from headscope.measures.cuda.arguments import DTYPES
+from headscope.measures.cuda.layout import Layout
 from headscope.measures.order import SAMPLED
 from headscope.models.transfer import to_device
 from headscope.windows import CATEGORIES
 
+C_TYPES = {str(dtype).removeprefix("torch."): name for name, dtype in DTYPES.items()}
 INTEGERS = ("sizes", "positions", "sampled", "id_number", "distinct", "firsts", "by_count", "class_ends")
 
 
@@ -64,8 +68,7 @@ class DeviceBatch:
             "counts": _by_position(queries.counting),
             "ids": queries.ids,
         }
-        for name, values in own.items():
-            self.tensors[name] = to_device(values, self.device)
+        self.tensors = _moved(own, self.device)
 
     def read_by(self, readable: Tensor | None, *, cross: bool) -> DeviceReadable:
         """Who may read whom, and what even attention would give."""
@@ -88,6 +91,17 @@ class DeviceBatch:
         evenness = torch.where(several, 1 / number.clamp_min(2).double().log(), 0.0)
         told = None if readable is None else allowed.to(torch.uint8).contiguous()
         return DeviceReadable(number.int(), readers, evenness, even.contiguous(), directions, by_category, told)
+
+
+def _moved(arrays: Mapping[str, NDArray[np.generic]], device: torch.device) -> dict[str, Tensor]:
+    """Arrays on a device, moved in one piece of memory."""
+    layout = Layout({name: (C_TYPES[values.dtype.name], values.shape) for name, values in arrays.items()})
+    room = np.empty(layout.size, dtype=np.uint8)
+    for name, values in arrays.items():
+        begin = layout.begins[name]
+        room[begin : begin + values.nbytes] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    moved = to_device(room, device)
+    return {name: layout.view(moved, name) for name in arrays}
 
 
 MANY = 16  # windows that `add_matrices` has on their way at a time

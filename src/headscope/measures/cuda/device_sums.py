@@ -36,7 +36,7 @@ from headscope.measures.cuda.arguments import (
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.device_layer import DeviceLayer, device_layer
-from headscope.measures.cuda.kernels import Kernels
+from headscope.measures.cuda.kernels import Kernels, Launch
 from headscope.measures.cuda.layout import Filled, Layout
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
@@ -117,20 +117,21 @@ class DeviceSums:
         if layer.queries is not None:
             given["computed"] = layer.weights
         told = packed(numbers, {"theta": self.choices.theta, "scaling": layer.scaling}, given)
-        self._look(told, numbers, given, kernels, on_chip=on_chip)
+        launch = kernels.launcher()
+        self._look(told, numbers, given, launch, on_chip=on_chip)
         grid = (numbers["heads"], numbers["windows"])
-        kernels.launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
+        launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
         levels = "by_level" if memory.times else "by_level_of_many"
-        kernels.launch(levels, (numbers["heads"], blocks), WIDE, memory.size, told)
+        launch(levels, (numbers["heads"], blocks), WIDE, memory.size, told)
         if MATRIX in self._kept.arrays:
-            kernels.launch("add_matrices", (numbers["heads"], -(-numbers["tokens"] // 2)), NARROW, 0, told,
+            launch("add_matrices", (numbers["heads"], -(-numbers["tokens"] // 2)), NARROW, 0, told,
                            batch.tensors["counts"], self._kept.view(room, MATRIX), self.shape.length)  # fmt: skip
         choices, sums = self._choices(filled, kept), self._sums(filled, kept, read)
         many = -(-numbers["windows"] * STEPS // NARROW)
-        kernels.launch("count_unique", (many, len(choices)), NARROW, 0, packed_list(choices, MOST_CHOICES),
+        launch("count_unique", (many, len(choices)), NARROW, 0, packed_list(choices, MOST_CHOICES),
                        batch.tensors["sizes"], numbers["windows"], numbers["heads"])  # fmt: skip
         many = -(-max(row[-1] for row in sums) // NARROW)
-        kernels.launch("add_windows", (many, len(sums)), NARROW, 0, packed_list(sums, MOST_SUMS), numbers["windows"])
+        launch("add_windows", (many, len(sums)), NARROW, 0, packed_list(sums, MOST_SUMS), numbers["windows"])
         fill_declared(self.host.declared, self.host.arrays, place, lambda: self._on_host(heads, layer, batch, read))
         self._focal[heads.layer].append(filled["focal_ids"])
         return filled
@@ -163,17 +164,17 @@ class DeviceSums:
             space["scratch"] = torch.empty(times, dtype=torch.int32, device=device)
         return space
 
-    def _look(self, told: bytes, numbers: dict[str, int], given: Given, kernels: Kernels, *, on_chip: bool) -> None:
+    def _look(self, told: bytes, numbers: dict[str, int], given: Given, launch: Launch, *, on_chip: bool) -> None:
         """What attention says: which tokens are high, and two numbers of each pair."""
         grid = (numbers["heads"], numbers["windows"])
         if given["computed"] is not None:
-            kernels.launch("attend", grid, WIDE, attend_bytes(), told)
+            launch("attend", grid, WIDE, attend_bytes(), told)
         if on_chip:
-            kernels.launch("attention_tile", grid, WIDE, tile_bytes(numbers), told)
+            launch("attention_tile", grid, WIDE, tile_bytes(numbers), told)
             return
-        kernels.launch("attention", grid, NARROW, attention_bytes(numbers), told)
+        launch("attention", grid, NARROW, attention_bytes(numbers), told)
         if self.maps > 0:
-            kernels.launch("read_each_other", grid, WIDE, 0, told)
+            launch("read_each_other", grid, WIDE, 0, told)
         roots, rows = given["roots"], given["rows"]
         if isinstance(roots, Tensor) and isinstance(rows, Tensor):
             torch.matmul(roots, roots.transpose(-1, -2), out=rows)
@@ -273,7 +274,7 @@ class DeviceSums:
         drawn = to_device(self.host.mixed, top.device)
         to = torch.zeros((size, readings), dtype=torch.float64, device=top.device)
         most_ids = batch.queries.ids.shape[1]
-        self._kernels.launch("mixed", (size, readings), NARROW, mixed_bytes(most_ids), top, drawn,
+        self._kernels.launcher()("mixed", (size, readings), NARROW, mixed_bytes(most_ids), top, drawn,
                              batch.tensors["distinct"], to, layers, size, heads, most_ids)  # fmt: skip
         self._mixed.append(to.sum(0))
 

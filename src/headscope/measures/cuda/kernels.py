@@ -25,6 +25,13 @@ def source(*files: str) -> str:
     return "\n".join((Path(__file__).parent / name).read_text("utf-8") for name in files)
 
 
+class Launch(Protocol):
+    """Has one kernel done: tensors go as pointers, numbers as int, bytes as a struct."""
+
+    def __call__(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
+        """After what was asked for before."""
+
+
 class Kernels(Protocol):
     """Kernels for one choice of readings."""
 
@@ -40,8 +47,8 @@ class Kernels(Protocol):
     def tiles(self) -> bool:
         """Whether it multiplies tiles of 16-bit floats."""
 
-    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
-        """Have one done, after what was asked for before: tensors go as pointers, numbers as int, bytes as a struct."""
+    def launcher(self) -> Launch:
+        """What has kernels done, each after what was asked for before, in the calling thread."""
 
 
 class CudaKernels:
@@ -68,16 +75,19 @@ class CudaKernels:
         self._kernels = kernels  # which hold the compiled code
         self._functions = {name: _checked(driver.cuKernelGetFunction(each.handle)) for name, each in kernels.items()}
 
-    def launch(self, name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
-        """Launch one on torch's current stream."""
-        stream = torch.cuda.current_stream().cuda_stream
-        held = [_argument(each) for each in args]
-        addresses = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
-        (error,) = self._driver.cuLaunchKernel(
-            self._functions[name], *grid, 1, block, 1, 1, shared, stream, ctypes.addressof(addresses), 0
-        )
-        if error:
-            raise RuntimeError(f"the graphics card did not take {name}: {error}")
+    def launcher(self) -> Launch:
+        """Launches on torch's current stream, which takes a while to ask for."""
+        stream, functions, begin = torch.cuda.current_stream().cuda_stream, self._functions, self._driver.cuLaunchKernel
+
+        def launch(name: str, grid: tuple[int, int], block: int, shared: int, *args: Argument) -> None:
+            held = [_argument(each) for each in args]
+            addresses = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
+            where = ctypes.addressof(addresses)
+            (error,) = begin(functions[name], *grid, 1, block, 1, 1, shared, stream, where, 0)
+            if error:
+                raise RuntimeError(f"the graphics card did not take {name}: {error}")
+
+        return launch
 
 
 def _argument(value: Argument) -> Any:
