@@ -4,6 +4,7 @@
 #define RUN(call) return launch(grid_x, grid_y, block, size, [=] { call; })
 
 KERNEL(attention, const Args *a) { RUN(attention(*a)); }
+KERNEL(relate, const Args *a) { RUN(relate(*a)); }
 KERNEL(attend, const Args *a) { RUN(attend(*a)); }
 KERNEL(attention_tile, const Args *a) { RUN(attention_tile(*a)); }
 KERNEL(read_each_other, const Args *a) { RUN(read_each_other(*a)); }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,33 @@ from headscope.measures.own_relations import Labels, label_numbers
 from headscope.measures.relations import RELATIONS, UNRELATED, relation_table
 from headscope.windows import WindowBatch, padded
 from headscope.windows.window import PUNCTUATION, STOP, Window
+
+
+class TokenIndex(NamedTuple):
+    """The tokens of B windows as arrays: what is known of them without looking at pairs. See `BatchIndex`."""
+
+    tokens: token_loops.Tokens  # (B, T) each
+    lengths: NDArray[np.int64]  # (B,)
+    sentences: NDArray[np.int64]  # (B,)
+    positions: NDArray[np.int64]  # (B, N)
+    sizes: NDArray[np.int64]  # (B,)
+    category: NDArray[np.int64]  # (B, T)
+    counting: NDArray[np.bool_]  # (B, T)
+    custom: NDArray[np.bool_]  # (own relations, B, P)
+    number: NDArray[np.uint64]  # (B,)
+    sampled: NDArray[np.int64]  # (B,)
+    id_number: NDArray[np.int32]  # (B, N)
+    distinct: NDArray[np.int64]  # (B,)
+    ids: NDArray[np.int64]  # (B, K)
+    firsts: NDArray[np.int64]  # (B, K)
+    by_count: NDArray[np.int64]  # (B, K)
+    class_ends: NDArray[np.int64]  # (B, K)
+    repeats: NDArray[np.int64]  # (B,): pairs of one id with itself
+
+    @property
+    def most_pairs(self) -> int:
+        """P: pairs of the largest window, or one where there is none."""
+        return _most_pairs(self.positions.shape[1])
 
 
 class BatchIndex(NamedTuple):
@@ -60,10 +87,10 @@ class BatchIndex(NamedTuple):
     repeats: NDArray[np.int32]  # (B, Q, 2): the pairs of one id with itself, and the id's number; -1 after the last
 
 
-def index_batch(
-    windows: Sequence[Window], length: int, *, repeated: str, special: bool, relations: Mapping[str, Labels]
-) -> BatchIndex:
-    """Index a batch of windows of a run whose longest window has `length` tokens."""
+def index_tokens(
+    windows: Sequence[Window], *, repeated: str, special: bool, relations: Mapping[str, Labels]
+) -> TokenIndex:
+    """Index the tokens of a batch of windows."""
     ids = padded([window.ids for window in windows])
     category = padded([window.category for window in windows])
     tokens = token_loops.Tokens(
@@ -77,42 +104,50 @@ def index_batch(
     sizes = counting.sum(1)
     positions = np.zeros((len(windows), max(1, sizes.max())), dtype=np.int64)
     positions[np.arange(positions.shape[1]) < sizes[:, None]] = np.nonzero(counting)[1]
-    ends = positions[np.arange(len(windows)), np.maximum(sizes - 1, 0)]
-    scattered = (sizes > 0) & (ends - positions[:, 0] + 1 != sizes)
     counted = token_loops.Counting(sizes, positions)
     by_id = _number_ids(tokens, counted)
-    number = np.array([order.window_number(window.ids) for window in windows], dtype=np.uint64)
-    pairs = _relate(tokens, counted, by_id, number, length)
     most_ids = max(1, by_id.distinct.max())
-    return BatchIndex(
+    return TokenIndex(
+        tokens=tokens,
         lengths=np.array([len(window) for window in windows]),
         sentences=np.array([window.sentences for window in windows]),
-        begins=np.where(scattered, 0, positions[:, 0]),
-        scattered=scattered,
         positions=positions,
         sizes=sizes,
         category=category,
         counting=counting,
-        cells=pairs.cells,
-        classes=pairs.classes,
-        bands=pairs.bands,
-        distance=pairs.distance,
-        custom=_own_pairs(windows, counted, pairs.cells.shape[1], relations),
-        base=pairs.base,
-        related=pairs.related,
-        contrast_weight=contrast_weight(pairs.base),
-        matched=matched_weights(pairs.base),
-        number=number,
+        custom=_own_pairs(windows, counted, _most_pairs(positions.shape[1]), relations),
+        number=np.array([order.window_number(window.ids) for window in windows], dtype=np.uint64),
         sampled=np.minimum(sizes * (sizes - 1) // 2, order.SAMPLED),
-        samples=pairs.samples,
         id_number=by_id.id_number,
         distinct=by_id.distinct,
         ids=np.ascontiguousarray(by_id.ids[:, :most_ids]),
         firsts=np.ascontiguousarray(by_id.firsts[:, :most_ids]),
         by_count=np.ascontiguousarray(by_id.by_count[:, :most_ids]),
         class_ends=np.ascontiguousarray(by_id.class_ends[:, :most_ids]),
-        repeats=pairs.repeats,
+        repeats=by_id.repeats,
     )
+
+
+def index_batch(
+    windows: Sequence[Window], length: int, *, repeated: str, special: bool, relations: Mapping[str, Labels]
+) -> BatchIndex:
+    """Index a batch of windows of a run whose longest window has `length` tokens."""
+    known = index_tokens(windows, repeated=repeated, special=special, relations=relations)
+    ends = known.positions[np.arange(len(windows)), np.maximum(known.sizes - 1, 0)]
+    scattered = (known.sizes > 0) & (ends - known.positions[:, 0] + 1 != known.sizes)
+    pairs = _relate(known, length)
+    shared = {name: value for name, value in known._asdict().items() if name in BatchIndex._fields}
+    return BatchIndex(**shared | {
+        "begins": np.where(scattered, 0, known.positions[:, 0]), "scattered": scattered, "cells": pairs.cells,
+        "classes": pairs.classes, "bands": pairs.bands, "distance": pairs.distance, "base": pairs.base,
+        "related": pairs.related, "contrast_weight": contrast_weight(pairs.base),
+        "matched": matched_weights(pairs.base), "samples": pairs.samples, "repeats": pairs.repeats,
+    })  # fmt: skip
+
+
+def _most_pairs(tokens: int) -> int:
+    """Pairs of so many tokens, or one: no array is empty."""
+    return max(1, tokens * (tokens - 1) // 2)
 
 
 def _number_ids(tokens: token_loops.Tokens, counting: token_loops.Counting) -> token_loops.IdTables:
@@ -131,16 +166,10 @@ def _number_ids(tokens: token_loops.Tokens, counting: token_loops.Counting) -> t
     return tables
 
 
-def _relate(
-    tokens: token_loops.Tokens,
-    counting: token_loops.Counting,
-    by_id: token_loops.IdTables,
-    number: NDArray[np.uint64],
-    length: int,
-) -> token_loops.PairTables:
+def _relate(known: TokenIndex, length: int) -> token_loops.PairTables:
     """How the tokens of each pair are related, and which pairs are sampled."""
-    size, most = counting.positions.shape
-    pairs, sampled = max(1, most * (most - 1) // 2), max(1, min(most * (most - 1) // 2, order.SAMPLED))
+    size, most = known.positions.shape
+    pairs, sampled = _most_pairs(most), min(_most_pairs(most), order.SAMPLED)
     bands = bands_of_distances(length)
     tables = token_loops.PairTables(
         cells=np.zeros((size, pairs), np.int32),
@@ -150,11 +179,12 @@ def _relate(
         base=np.zeros((size, (int(bands[-1]) + 1) * len(RELATIONS)), np.int64),
         related=np.zeros((len(bands), len(RELATIONS)), np.int64),
         samples=np.zeros((size, sampled, 3), np.int32),
-        repeats=np.full((size, max(1, by_id.repeats.max()), 2), -1, np.int32),
+        repeats=np.full((size, max(1, known.repeats.max()), 2), -1, np.int32),
     )
     by_band = length > LONGEST_SUMMED
     bins = token_loops.Bins(bands, by_band, relation_table().reshape(3, -1), order.ORDER_BINS, order.SAMPLED)
-    token_loops.relate(tokens, counting, by_id.id_number, number, tables, bins)
+    counting = token_loops.Counting(known.sizes, known.positions)
+    token_loops.relate(known.tokens, counting, known.id_number, known.number, tables, bins)
     return tables
 
 
@@ -177,22 +207,32 @@ class StackIndex:
     def __init__(self, batch: WindowBatch, length: int, choices: Choices, relations: Mapping[str, Labels]) -> None:
         self.batch, self.length, self.choices, self.relations = batch, length, choices, relations
         self._indexed: dict[int, BatchIndex] = {}
+        self._tokens: dict[int, TokenIndex] = {}
 
     def of_stack(self, stack: str) -> tuple[BatchIndex, BatchIndex]:
         """The index of the tokens that query in a stack, and of those that are read."""
         queries, keys = self.batch.of_stack(stack)
         return self._of(queries), self._of(keys)
 
+    def tokens_of_stack(self, stack: str) -> tuple[TokenIndex, TokenIndex]:
+        """The same without pairs, for who relates them himself."""
+        queries, keys = self.batch.of_stack(stack)
+        return self._tokens_of(queries), self._tokens_of(keys)
+
     def _of(self, windows: tuple[Window, ...]) -> BatchIndex:
         if id(windows) not in self._indexed:
-            self._indexed[id(windows)] = index_batch(
-                windows,
-                self.length,
-                repeated=self.choices.repeated,
-                special=self.choices.special,
-                relations=self.relations,
-            )
+            self._indexed[id(windows)] = index_batch(windows, self.length, **self._options)
         return self._indexed[id(windows)]
+
+    def _tokens_of(self, windows: tuple[Window, ...]) -> TokenIndex:
+        if id(windows) not in self._tokens:
+            self._tokens[id(windows)] = index_tokens(windows, **self._options)
+        return self._tokens[id(windows)]
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        choices = self.choices
+        return {"repeated": choices.repeated, "special": choices.special, "relations": self.relations}
 
 
 @lru_cache(256)
@@ -210,11 +250,13 @@ class IndexedBatch(WindowBatch):
     index: StackIndex | None = None
 
 
-def indexed(batch: WindowBatch, length: int, choices: Choices, relations: Mapping[str, Labels]) -> IndexedBatch:
-    """Index the windows of a batch for every stack, in whatever thread."""
+def indexed(
+    batch: WindowBatch, length: int, choices: Choices, relations: Mapping[str, Labels], *, pairs: bool = True
+) -> IndexedBatch:
+    """Index the windows of a batch for every stack, in whatever thread; their tokens alone, or pairs as well."""
     index = StackIndex(batch, length, choices, relations)
     for stack in ("encoder",) if batch.decoder is None else ("encoder", "decoder"):
-        index.of_stack(stack)
+        (index.of_stack if pairs else index.tokens_of_stack)(stack)
     return IndexedBatch(batch.windows, batch.decoder, index)
 
 

@@ -53,7 +53,9 @@ class CompiledAccumulator:
         """Index the windows of a batch and count what they hold, whatever the heads make of it."""
         opened = CompiledBatch(self, batch, first)
         for name, stack in self.stacks.items():
-            stack.add_windows(*opened.index.of_stack(name))
+            queries, keys = opened.index.of_stack(name)
+            stack.add_windows(queries, keys)
+            stack.arrays["base_pairs"] += queries.related
         return opened
 
     def sums(self) -> Sums:

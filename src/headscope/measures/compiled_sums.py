@@ -17,7 +17,7 @@ from headscope.choices import BINS, FEW_PAIRS, LONGEST_SUMMED, THRESHOLDS, Choic
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import LayerBatch, fill_declared
 from headscope.measures.bands import band_names
-from headscope.measures.batch_index import BatchIndex
+from headscope.measures.batch_index import BatchIndex, TokenIndex
 from headscope.measures.columns import ROW_COLUMNS, text_columns
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.focal_counts import FocalCounts
@@ -107,7 +107,7 @@ class StackSums:
             [1 - math.comb(number - m, shape.heads) / math.comb(number, shape.heads) for m in range(number + 1)]
         )
 
-    def vectors(self, source: str, read: LayerHeads, queries: BatchIndex) -> Tensor:
+    def vectors(self, source: str, read: LayerHeads, queries: BatchIndex | TokenIndex) -> Tensor:
         """What a source multiplies with itself: (B, H, T, d)."""
         if source == "outputs":
             return read.outputs.float()
@@ -117,8 +117,8 @@ class StackSums:
             raise HeadscopeError("the value vectors of this model cannot be read", "leave out the reading 'values'")
         return read.values.float().repeat_interleave(self.shape.heads // read.values.shape[1], dim=1)
 
-    def add_windows(self, queries: BatchIndex, keys: BatchIndex) -> None:
-        """Count the windows of a batch."""
+    def add_windows(self, queries: BatchIndex | TokenIndex, keys: BatchIndex | TokenIndex) -> None:
+        """Count the windows of a batch and their tokens; their pairs are counted by who has related them."""
         sums = self.arrays
         sums["texts"] += len(queries.lengths)
         sums["unsplit"] += int((queries.sentences == 1).sum())
@@ -129,7 +129,6 @@ class StackSums:
         for pattern, number in Counter(row.tobytes() for row in queries.counting).items():
             places = np.flatnonzero(np.frombuffer(pattern, dtype=bool))
             sums["position_pairs"][np.ix_(places, places)] += number * np.tri(len(places), k=-1, dtype=np.int64).T
-        sums["base_pairs"] += queries.related
 
     def no_top(self, windows: int) -> NDArray[np.int32]:
         """Room for the focal tokens from top pairs of all layers: (L, R, B, H)."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 AHEAD = 2  # shards
 INDEXED_AHEAD = 8  # batches of a shard
-INDEXING = 4  # threads at most: the windows of a batch take a card about as long to count as one thread to index
+INDEXING = 2  # threads
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Worker:
         self.ahead = AHEAD if self.threads.cutting else 0  # shards that are begun before they are wanted
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
-        self.indexing = ThreadPoolExecutor(min(INDEXING, self.threads.cutting)) if self.ahead else None
+        self.indexing = ThreadPoolExecutor(INDEXING) if self.ahead else None
 
     def __enter__(self) -> Worker:
         if self.path == CUDA:
@@ -132,7 +132,9 @@ class Worker:
             batch = batch.rotated(settings.choices.special)
         if self.path == TORCH:
             return batch
-        return indexed(batch, max(shape.length for shape in self.shapes.values()), settings.choices, self.relations)
+        length = max(shape.length for shape in self.shapes.values())
+        pairs = self.path == COMPILED  # a card relates pairs itself
+        return indexed(batch, length, settings.choices, self.relations, pairs=pairs)
 
     def shard(
         self,

@@ -50,7 +50,7 @@ class CudaAccumulator:
         """Index the windows of a batch and count what they hold, whatever the heads make of it."""
         opened = CudaBatch(self, batch, first)
         for name, stack in self.stacks.items():
-            stack.add_windows(*opened.index.of_stack(name))
+            stack.add_windows(*opened.index.tokens_of_stack(name))
         return opened
 
     def sums(self) -> Sums:
@@ -78,13 +78,14 @@ class CudaBatch:
         if stack is None or heads.layer not in stack.shape.layers:
             return
         device = heads.outputs.device
+        kernels = self.accumulator.make_kernels(stack.constants, device)
         if heads.stack not in self._on_device:
-            self._on_device[heads.stack] = DeviceBatch(*self.index.of_stack(heads.stack), device)
+            self._on_device[heads.stack] = DeviceBatch(*self.index.tokens_of_stack(heads.stack), device)
+            stack.add_pairs(self._on_device[heads.stack], kernels)
         own = self._on_device[heads.stack]
         known = self._read.get(heads.stack)
         if known is None or known[0] is not heads.readable:
             known = self._read[heads.stack] = (heads.readable, own.read_by(heads.readable, cross=stack.shape.cross))
-        kernels = self.accumulator.make_kernels(stack.constants, device)
         filled = stack.add_layer(heads, own, known[1], kernels)
         self._top[heads.stack].append(filled["top"])
         if self.accumulator.rows:

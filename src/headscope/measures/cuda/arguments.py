@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS
-from headscope.measures.comparisons import COMPARISONS, CONTRASTED
+from headscope.measures.comparisons import COMPARED, COMPARISONS, CONTRASTED
 from headscope.measures.order import ORDER_BINS, SAMPLED
-from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
+from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED, relation_table
 from headscope.measures.similarity import EDGES
 from headscope.windows import CATEGORIES
 
@@ -31,6 +31,7 @@ NUMBERS = {
     "most_ids": "K, likewise",
     "bands": "bands of distances",
     "table": "cells of a level: distances or bands, times relations",
+    "distances": "that a pair may have, the largest of the run",
     "customs": "relations of the caller's own",
     "layer": "number of the layer",
     "lowest": "the first level bin that is high at the run's τ",
@@ -71,11 +72,13 @@ POINTERS = {  # name: type in C, shape and meaning
     "evenness": ("double", "(B, T): 1 over ln of how many each may read; 0 below two"),
     "even": ("double", "(B, Tk): what each would receive if all read evenly"),
     "directions": ("float", "(B, T, T): 1 over the directions in which a pair may be read, 0 where there is none"),
-    "classes": ("short", "(B, P): kind of the pair, times sixteen"),
     "custom": ("int", "(own relations, B, P): whether the pair has it"),
-    "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
+    "word": ("int", "(B, N): equal numbers for tokens of one word; negative: of none"),
+    "sentence": ("int", "(B, N): likewise"),
+    "same": ("int", "(B, N): likewise of repetitions"),
+    "mark": ("int", "(B, N): 0: none, 1: punctuation, 2: a stop"),
+    "band_of": ("int", "(distances,): the band of each"),
     "sampled": ("int", "(B,): pairs that set the edges of order bins"),
-    "samples": ("unsigned", "(B, 512): their first and second token, in the upper and lower half"),
     "id_number": ("int", "(B, N): ids numbered by first occurrence"),
     "distinct": ("int", "(B,): how many there are"),
     "ids": ("i64", "(B, K): the ids themselves"),
@@ -91,6 +94,12 @@ POINTERS = {  # name: type in C, shape and meaning
     "score_keys": ("void", "(B, groups, T, width): likewise"),
     "allowed": ("u8", "(B, T, T): whether a token may read another; none where all may"),
     "values": ("void", "(B, groups, Tk, width): value vectors; none where they are not known"),
+    # what is filled before heads are looked at
+    "classes": ("short", "(B, P): kind of the pair, times sixteen"),
+    "samples": ("unsigned", "(B, 512): first and second token of sampled pairs, in the upper and lower half"),
+    "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
+    "contrast_weight": ("double", "(B, 3): of the contrasts of relations"),
+    "related": ("u64", "(distances, relations): number of pairs"),
     # what is filled: for each head and window, or counts over windows
     "given": ("double", "(B, H, C): the mean weight a token that reads gives to each category"),
     "weighted": ("double", "(B, H, C): the same by the length of what is read"),
@@ -148,7 +157,7 @@ CHOICE = {  # of which `count_unique` counts the different ones
 }
 MOST_SUMS, MOST_CHOICES = 24, 4
 ADDED = ("doubles", "counts", "few")  # int as counts; or windows in which it is above zero and below FEW_PAIRS
-READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("given")]
+READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("classes")]
 DTYPES = {
     "int": torch.int32, "unsigned": torch.int32, "short": torch.int16, "i8": torch.int8, "u8": torch.uint8,
     "u64": torch.int64, "i64": torch.int64, "float": torch.float32, "double": torch.float64,
@@ -174,11 +183,19 @@ class Constants:
             "UNRELATED": UNRELATED, "COMPARISONS": len(COMPARISONS), "CATEGORIES": len(CATEGORIES),
             "STEPS": len(THRESHOLDS), "IN_SENTENCE": 1 << SAME_SENTENCE | 1 << BOTH,
             "REPEATED": 1 << REPEATED | 1 << BOTH,
-            "FEW_PAIRS": FEW_PAIRS,
+            "FEW_PAIRS": FEW_PAIRS, "STRATA": sum(map(len, COMPARED.values())),
         } | {f"ADD_{name.upper()}": place for place, name in enumerate(ADDED)}  # fmt: skip
-        contrasted = [sum(1 << relation for relation in ones) for ones in CONTRASTED.values()]
+        strata = [
+            (place, _bits(ones), _bits(zeros))
+            for place, compared in enumerate(COMPARED.values())
+            for ones, zeros in compared
+        ]
+        contrasted = [_bits(ones) for ones in CONTRASTED.values()]
         lists = {
-            "int source_of": self.source_of, "int scaled_of": [int(each) for each in self.scaled_of],
+            "int relation_of": relation_table().reshape(-1).tolist(), "int comparison_of": [c for c, _, _ in strata],
+            "unsigned stratum_ones": [ones for _, ones, _ in strata],
+            "unsigned stratum_zeros": [zeros for _, _, zeros in strata], "int source_of": self.source_of,
+            "int scaled_of": [int(each) for each in self.scaled_of],
             "unsigned contrasted": contrasted, "double thresholds": THRESHOLDS, "double level_edges": EDGES.tolist(),
         }  # fmt: skip
         numbers = [f"    i64 {name}; // {what}" for name, what in NUMBERS.items()]
@@ -197,6 +214,11 @@ class Constants:
                 *_list_of("Sum", SUM, MOST_SUMS), *_list_of("Choice", CHOICE, MOST_CHOICES), "",
             ]
         )  # fmt: skip
+
+
+def _bits(relations: Sequence[int]) -> int:
+    """Relations as bits."""
+    return sum(1 << relation for relation in relations)
 
 
 def _list_of(name: str, fields: Mapping[str, str], most: int) -> list[str]:
@@ -238,6 +260,11 @@ ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
 
 TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from row to row of it
 STRIDE = 36  # words from vector to vector of `attend`
+
+
+def relate_bytes(numbers: Mapping[str, int], *, table: bool) -> int:
+    """Of `relate`, with or without pairs by distance and relation."""
+    return 4 * len(RELATIONS) * (numbers["bands"] + table * numbers["distances"])
 
 
 def attention_bytes(numbers: Mapping[str, int]) -> int:

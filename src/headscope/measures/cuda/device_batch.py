@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.measures.attention import may_read
-from headscope.measures.batch_index import BatchIndex
+from headscope.measures.batch_index import TokenIndex
 from headscope.measures.cuda.arguments import DTYPES
 from headscope.measures.cuda.layout import Layout
-from headscope.measures.order import SAMPLED
 from headscope.models.transfer import to_device
 from headscope.windows import CATEGORIES
 
@@ -39,8 +38,8 @@ class DeviceReadable(NamedTuple):
 class DeviceBatch:
     """Index of the tokens that query and of those that are read, for one stack."""
 
-    queries: BatchIndex
-    keys: BatchIndex
+    queries: TokenIndex
+    keys: TokenIndex
     device: torch.device
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
@@ -49,20 +48,18 @@ class DeviceBatch:
         ends = queries.class_ends
         # Where the ids that occur as often begin: at the end of the class before.
         starts = np.concatenate([np.zeros((len(ends), 1), dtype=ends.dtype), ends[:, :-1]], axis=1)
-        places = np.arange(ends.shape[1])
-        begins = np.maximum.accumulate(np.where(starts == places, places, 0), axis=1)
+        own_places = np.arange(ends.shape[1])
+        begins = np.maximum.accumulate(np.where(starts == own_places, own_places, 0), axis=1)
         own: dict[str, NDArray[np.generic]] = {name: getattr(queries, name).astype(np.int32) for name in INTEGERS}
-        samples = np.zeros((len(ends), SAMPLED), dtype=np.int32)
-        samples[:, : queries.samples.shape[1]] = queries.samples[..., 0] << 16 | queries.samples[..., 1]
+        tokens, places = queries.tokens, queries.positions
+        related = {"word": tokens.word, "sentence": tokens.sentence, "same": tokens.same, "mark": tokens.mark}
+        own |= {name: np.take_along_axis(each, places, 1).astype(np.int32) for name, each in related.items()}
         own |= {
-            "samples": samples,
             "queries_of": queries.lengths.astype(np.int32),
             "keys_of": keys.lengths.astype(np.int32),
             "category": keys.category.astype(np.int32),
             "is_counting": keys.counting.astype(np.int32),
-            "classes": queries.classes,
             "custom": queries.custom.astype(np.int32),
-            "match_weights": queries.matched,
             "class_begins": begins.astype(np.int32),
             "number": queries.number.view(np.int64),
             "counts": _by_position(queries.counting),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headscope.measures.batch_index import BatchIndex
+from headscope.measures.batch_index import TokenIndex
 from headscope.measures.compiled_sums import StackSums
 from headscope.measures.cuda.arguments import PRECISIONS, TILE
 from headscope.tap import LayerHeads
@@ -40,7 +40,7 @@ class DeviceLayer(NamedTuple):
         return own
 
 
-def device_layer(heads: LayerHeads, queries: BatchIndex, sums: StackSums) -> DeviceLayer:
+def device_layer(heads: LayerHeads, queries: TokenIndex, sums: StackSums) -> DeviceLayer:
     """What torch makes of a layer before the kernels look at it."""
     parts = [_products(source, heads, queries, sums) for source in sums.sources]
     products = parts[0][None] if len(parts) == 1 else torch.stack(parts)
@@ -56,7 +56,7 @@ def device_layer(heads: LayerHeads, queries: BatchIndex, sums: StackSums) -> Dev
     return DeviceLayer(products, weights, values, own, keys, heads.scores.scaling)
 
 
-def _products(source: str, heads: LayerHeads, queries: BatchIndex, sums: StackSums) -> Tensor:
+def _products(source: str, heads: LayerHeads, queries: TokenIndex, sums: StackSums) -> Tensor:
     """The product of every vector with every other: (B, H, T, T), float32 whatever the model's precision."""
     outputs = heads.outputs
     if source == "outputs" and outputs.is_cuda and outputs.dtype in LOW:

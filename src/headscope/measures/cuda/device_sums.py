@@ -12,16 +12,19 @@ from torch import Tensor
 
 from headscope.choices import BINS, THRESHOLDS, Choices, first_high_bin, step_of
 from headscope.measures.accumulator import LayerBatch, NotFinite, fill_declared
-from headscope.measures.bands import band_names
-from headscope.measures.batch_index import BatchIndex
+from headscope.measures.bands import band_names, bands_of_distances
+from headscope.measures.batch_index import TokenIndex
 from headscope.measures.columns import text_columns
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.compiled_sums import LayerRows, StackSums
 from headscope.measures.cuda.arguments import (
     ADDED,
+    DTYPES,
     MOST_CHOICES,
     MOST_SUMS,
+    NUMBERS,
     POINTERS,
+    REALS,
     TILE,
     Constants,
     LevelMemory,
@@ -32,13 +35,14 @@ from headscope.measures.cuda.arguments import (
     order_bytes,
     packed,
     packed_list,
+    relate_bytes,
     tile_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.device_layer import DeviceLayer, device_layer
 from headscope.measures.cuda.kernels import Kernels, Launch
 from headscope.measures.cuda.layout import Filled, Layout
-from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
+from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP, SAMPLED
 from headscope.measures.relations import RELATIONS
 from headscope.measures.variables import MATRIX, Shape
 from headscope.models.transfer import to_device, to_host
@@ -79,16 +83,41 @@ class DeviceSums:
         self._kept = Layout(self._kept_arrays())
         self._room: Tensor | None = None  # (layers, bytes): counts and sums
         self._filled: dict[tuple[int, int], Layout] = {}  # by number of windows and of tokens that are read
-        self._weight = np.zeros(len(CONTRASTED))  # of the contrasts of relations, the same for every head and layer
+        self._weights: list[Tensor] = []  # of the contrasts of relations, the same for every head and layer: (3,)
+        self._related: Tensor | None = None  # (distances, relations): number of pairs
+        self._band_of: Tensor | None = None  # (distances,)
         self._ran: set[int] = set()  # layers
         self._focal: dict[int, list[Tensor]] = {layer: [] for layer in shape.layers}  # ids at the run's τ: (B, H)
         self._mixed: list[Tensor] = []  # (readings,) of each batch
         self._kernels: Kernels | None = None
 
-    def add_windows(self, queries: BatchIndex, keys: BatchIndex) -> None:
+    def add_windows(self, queries: TokenIndex, keys: TokenIndex) -> None:
         """Count the windows of a batch."""
         self.host.add_windows(queries, keys)
-        self._weight += queries.contrast_weight.sum(0)
+
+    def add_pairs(self, batch: DeviceBatch, kernels: Kernels) -> None:
+        """Relate the tokens of each pair of a batch, and count pairs by distance and relation."""
+        queries, device = batch.queries, batch.device
+        (size, counting), pairs = queries.positions.shape, queries.most_pairs
+        if self._related is None:
+            bands = bands_of_distances(self.shape.length).astype(np.int32)
+            self._band_of = to_device(bands, device)
+            self._related = torch.zeros((len(bands), len(RELATIONS)), dtype=torch.int64, device=device)
+        shapes = {"classes": (pairs,), "samples": (SAMPLED,), "contrast_weight": (len(CONTRASTED),),
+                  "match_weights": (len(COMPARISONS), 2, self.kinds)}  # fmt: skip
+        for name, shape in shapes.items():
+            batch.tensors[name] = torch.zeros((size, *shape), dtype=DTYPES[POINTERS[name][0]], device=device)
+        numbers = dict.fromkeys(NUMBERS, 0) | {
+            "windows": size, "counting": counting, "most_pairs": pairs, "bands": self.bands,
+            "distances": len(self._related),
+        }  # fmt: skip
+        table = relate_bytes(numbers, table=True) <= kernels.most_shared
+        numbers["table_on_chip"] = int(table)
+        given: Given = dict.fromkeys(POINTERS)
+        given |= batch.tensors | {"band_of": self._band_of, "related": self._related}
+        told = packed(numbers, dict.fromkeys(REALS, 0.0), {name: given[name] for name in POINTERS})
+        kernels.launcher()("relate", (size, 1), WIDE, relate_bytes(numbers, table=table), told)
+        self._weights.append(batch.tensors["contrast_weight"].sum(0))
 
     # ------------------------------------------------------------------ one layer
 
@@ -136,12 +165,13 @@ class DeviceSums:
         self._focal[heads.layer].append(filled["focal_ids"])
         return filled
 
-    def _numbers(self, number: int, layer: DeviceLayer, queries: BatchIndex) -> dict[str, int]:
+    def _numbers(self, number: int, layer: DeviceLayer, queries: TokenIndex) -> dict[str, int]:
         """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
         size, heads, tall, wide = layer.weights.shape
         return {
             "windows": size, "heads": heads, "tokens": tall, "keys": wide, "counting": queries.positions.shape[1],
-            "most_pairs": queries.cells.shape[1], "most_ids": queries.ids.shape[1], "bands": self.bands,
+            "most_pairs": queries.most_pairs, "distances": self.shape.length - 1,
+            "most_ids": queries.ids.shape[1], "bands": self.bands,
             "table": self.table, "customs": len(self.shape.relations), "layer": number,
             "lowest": first_high_bin(self.choices.tau), "at_tau": step_of(self.choices.tau),
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
@@ -283,7 +313,8 @@ class DeviceSums:
         host = filled.layout.on_host(filled.room)
         at_tau = step_of(self.choices.tau)
         size, heads = host["flat"].shape
-        weight = np.broadcast_to(batch.queries.contrast_weight[:, None], (size, heads, len(CONTRASTED)))
+        own_weight = batch.tensors["contrast_weight"].cpu().numpy()
+        weight = np.broadcast_to(own_weight[:, None], (size, heads, len(CONTRASTED)))
         likeness = host["correlation"][:, :, 0].max(-1) if self.maps else np.zeros((size, heads))
         null = _ids(filled["focal_null"][:, :, at_tau], batch.tensors["ids"]).cpu().numpy()
         columns = text_columns(
@@ -302,25 +333,29 @@ class DeviceSums:
         """Every sum by its name; the one place where the host waits for the device."""
         arrays, shape = self.host.arrays, self.shape
         rooms = None if self._room is None else to_host(self._room)
+        if self._related is not None:
+            arrays["base_pairs"] += self._related.cpu().numpy()
+        weight = torch.stack(self._weights).cpu().numpy().sum(0) if self._weights else np.zeros(len(CONTRASTED))
         for k, layer in enumerate(shape.layers):
             if rooms is None or layer not in self._ran:
                 continue
             kept = self._kept.on_host(rooms[k])
             if kept["not_finite"][0]:
                 raise NotFinite(stack, layer)
-            self._put(k, kept)
+            self._put(k, kept, weight)
         for k, tokens in enumerate(_together([self._focal[layer] for layer in shape.layers])):
             self.host.focal[k].note(tokens.reshape(-1, shape.heads))
         if self._mixed:
             for each in torch.stack(self._mixed).cpu().numpy():
                 arrays["top_mixed"] += each
-        self._room, self._weight[:] = None, 0
+        self._room = self._related = None
+        self._weights.clear()
         self._ran.clear()
         self._focal = {layer: [] for layer in shape.layers}
         self._mixed.clear()
         return self.host.variables()
 
-    def _put(self, k: int, kept: dict[str, NDArray[Any]]) -> None:
+    def _put(self, k: int, kept: dict[str, NDArray[Any]], weight: NDArray[np.float64]) -> None:
         """One layer's sums into the arrays of the whole."""
         arrays, shape, readings = self.host.arrays, self.shape, len(self.shape.readings)
         same = ("flat", "diagonal", "focal_share", "focal_few", "matched", "mask_sum", "mask_pairs")
@@ -341,7 +376,7 @@ class DeviceSums:
             arrays[f"pairs_{name}"][k] += kept["custom_pairs"][place].reshape(arrays["pairs"].shape[1:])
         if MATRIX in arrays:
             arrays[MATRIX][k] += kept[MATRIX]
-        arrays["contrast_weight"][k, :, :-1] += self._weight
+        arrays["contrast_weight"][k, :, :-1] += weight
         arrays["contrast_weight"][k, :, -1] += kept["sum_inside"]
         arrays["focal_unique"][k] += kept["focal_unique"]
         arrays["focal_null"][k] += kept["focal_null_unique"]

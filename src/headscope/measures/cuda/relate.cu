@@ -1,0 +1,73 @@
+// What the tokens of each pair are to each other, before any head has looked at them. A block to a window.
+
+__device__ inline bool same(int one, int other) { return one >= 0 && one == other; } // negative: of none
+
+// The first and second token of the pair with this number.
+__device__ inline unsigned tokens_of(int number, int n) {
+    int i = 0, end = n - 2; // the last token whose pairs begin at or before it
+    while (i < end) {
+        const int middle = (i + end + 1) / 2;
+        if (pairs_of(middle, n) + middle + 1 <= number) i = middle;
+        else end = middle - 1;
+    }
+    return (unsigned)i << 16 | (unsigned)(number - pairs_of(i, n));
+}
+
+extern "C" __global__ void relate(const __grid_constant__ Args of) {
+    const int b = blockIdx.x, thread = threadIdx.x, threads = blockDim.x, n = of.sizes[b], bands = of.bands;
+    const int kinds = bands * RELATIONS;
+    const i64 row = b * of.counting;
+    const int *position = of.positions + row, *word = of.word + row, *sentence = of.sentence + row;
+    const int *again = of.same + row, *mark = of.mark + row;
+    extern __shared__ double shared[];
+    int *base = (int *)shared, *table = of.table_on_chip ? base + kinds : 0; // (kinds,), (distances, relations)
+    const int cells = table ? (int)of.distances * RELATIONS : 0;
+    for (int k = thread; k < kinds + cells; k += threads) base[k] = 0;
+    __syncthreads();
+    FOR_ROWS(n) {
+        short *classes = of.classes + b * of.most_pairs + pairs_of(i, n);
+        const int *by_mark = relation_of + 24 * mark[i], at = position[i];
+        FOR_COLUMNS(n) {
+            if (j >= n) continue;
+            const int equal = 4 * same(word[i], word[j]) + 2 * same(sentence[i], sentence[j]) + same(again[i], again[j]);
+            const int relation = by_mark[8 * mark[j] + equal], away = position[j] - at - 1;
+            const int kind = of.band_of[away] * RELATIONS + relation;
+            classes[j] = kind * ORDER_BINS;
+            atomicAdd(&base[kind], 1);
+            if (table) atomicAdd(&table[away * RELATIONS + relation], 1);
+            else atomicAdd(&of.related[away * RELATIONS + relation], 1ull);
+        }
+    }
+    __syncthreads();
+    for (int k = thread; k < cells; k += threads) if (table[k]) atomicAdd(&of.related[k], (u64)table[k]);
+    for (int c = thread; c < CONTRASTS; c += threads) { // Σ n1·n0 / (n1 + n0) over the bands
+        double weight = 0;
+        for (int band = 0; band < bands; band++) {
+            const int *own = base + band * RELATIONS;
+            double n1 = 0, n0 = own[UNRELATED];
+            for (int r = 0; r < RELATIONS; r++) n1 += contrasted[c] >> r & 1 ? own[r] : 0;
+            weight += n1 * n0 / AT_LEAST_ONE(n1 + n0);
+        }
+        of.contrast_weight[b * CONTRASTS + c] = weight;
+    }
+    double *weights = of.match_weights + (i64)b * COMPARISONS * 2 * kinds;
+    for (int k = thread; k < COMPARISONS * 2 * kinds; k += threads) { // what a high pair adds to a and to b
+        const int c = k / (2 * kinds), side = k / kinds % 2, relation = k % RELATIONS, *own = base + k % kinds - relation;
+        double weight = 0;
+        for (int s = 0; s < STRATA; s++) {
+            if (comparison_of[s] != c || !((side ? stratum_zeros : stratum_ones)[s] >> relation & 1)) continue;
+            double n1 = 0, n0 = 0;
+            for (int r = 0; r < RELATIONS; r++) {
+                n1 += stratum_ones[s] >> r & 1 ? own[r] : 0;
+                n0 += stratum_zeros[s] >> r & 1 ? own[r] : 0;
+            }
+            weight = (side ? n1 : n0) / AT_LEAST_ONE(n1 + n0);
+        }
+        weights[k] = weight;
+    }
+    const i64 pairs = (i64)n * (n - 1) / 2, sampled = of.sampled[b];
+    for (i64 k = thread; k < sampled; k += threads) { // one of each stretch of pairs
+        const i64 begin = k * pairs / sampled, stretch = (k + 1) * pairs / sampled - begin;
+        of.samples[b * SAMPLED + k] = tokens_of((int)(begin + (i64)__umul64hi(mix(of.number[b] + (u64)k), (u64)stretch)), n);
+    }
+}
