@@ -168,7 +168,7 @@ def speed(args: argparse.Namespace) -> None:
 
     def whole(which: str, path: str) -> None:
         settings = Settings(Choices(window=128, readings=readings[which]), dtype=args.dtype)
-        threads = Threads(reading=AT_ONCE, cutting=1)
+        threads = Threads(reading=args.at_once, cutting=1)
         with Worker(model, settings, {}, threads=threads, path=path) as worker, ThreadPoolExecutor(1) as background:
             fetched = []
             for k in range(0, rounds, together):  # shards as a run has them, their sums fetched while the next one runs
@@ -219,6 +219,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="batches that are read side by side")
     parser.add_argument("--profile", action="store_true", help="show where the time of the card goes")
     parser.add_argument("--dtype", default="bfloat16")
     args = parser.parse_args()

@@ -81,7 +81,7 @@ class CudaBatch:
         kernels = self.accumulator.make_kernels(stack.constants, device)
         if heads.stack not in self._on_device:
             self._on_device[heads.stack] = DeviceBatch(*self.index.tokens_of_stack(heads.stack), device)
-            stack.add_pairs(self._on_device[heads.stack], kernels)
+            stack.pairs.add(self._on_device[heads.stack], kernels)
         own = self._on_device[heads.stack]
         known = self._read.get(heads.stack)
         if known is None or known[0] is not heads.readable:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS
 from headscope.measures.comparisons import COMPARED, COMPARISONS, CONTRASTED
@@ -233,8 +232,11 @@ def packed_list(rows: Sequence[tuple[int, ...]], most: int) -> bytes:
     return b"".join(struct.pack(f"{len(row)}q", *row) for row in rows).ljust(most * len(rows[0]) * 8, b"\0")
 
 
-def packed(numbers: Mapping[str, int], reals: Mapping[str, float], given: Mapping[str, Tensor | int | None]) -> bytes:
-    """The struct: every number and pointer in its place. A tensor of another type, or not in one piece, is refused."""
+def packed(numbers: Mapping[str, int], reals: Mapping[str, float], given: Mapping[str, Any]) -> bytes:
+    """The struct: every number and pointer in its place, tensors or addresses; None where there is nothing.
+
+    A tensor of another type, or not in one piece, is refused.
+    """
     pointers = []
     for name, (kind, _) in POINTERS.items():
         tensor = given[name]

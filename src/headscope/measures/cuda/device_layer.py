@@ -1,4 +1,4 @@
-"""One layer of a batch as the kernels take it: products of vectors, attention or what it is computed from, values."""
+"""One layer of a batch as the kernels take it: attention, or what it is computed from; products of vectors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from headscope.tap import LayerHeads
 LOW = (torch.bfloat16, torch.float16)  # precisions in which a product of two numbers is exact in float32
 
 
-class DeviceLayer(NamedTuple):
-    """One layer of a batch; see `POINTERS` in arguments.py."""
+class LayerAttention(NamedTuple):
+    """What one layer's heads read; see `POINTERS` in arguments.py."""
 
-    products: Tensor  # (sources, B, H, T, T)
     weights: Tensor  # (B, H, T, Tk): as the model gave them, or room for what is computed
     values: Tensor | None  # (B, groups, Tk, width)
     queries: Tensor | None = None  # (B, H, T, width): where attention is computed from them
@@ -40,24 +39,28 @@ class DeviceLayer(NamedTuple):
         return own
 
 
-def device_layer(heads: LayerHeads, queries: TokenIndex, sums: StackSums) -> DeviceLayer:
-    """What torch makes of a layer before the kernels look at it."""
-    parts = [_products(source, heads, queries, sums) for source in sums.sources]
-    products = parts[0][None] if len(parts) == 1 else torch.stack(parts)
+def layer_attention(heads: LayerHeads) -> LayerAttention:
+    """What the tap handed over, or room for attention that is computed."""
     values = None if heads.values is None else _vectors(heads.values)
     if heads.weights is not None:
-        return DeviceLayer(products, _known(heads.weights).contiguous(), values)
+        return LayerAttention(_known(heads.weights).contiguous(), values)
     assert heads.scores is not None, "neither attention nor what it is computed from"
     own, keys = _vectors(heads.scores.queries), _vectors(heads.scores.keys)
     size, many, tokens, _ = own.shape
     assert tokens == keys.shape[2] <= TILE, "attention is computed where its maps fit on the chip"
     assert own.dtype in LOW, f"attention is not computed from {own.dtype}"
     weights = torch.empty((size, many, tokens, tokens), dtype=torch.float32, device=own.device)
-    return DeviceLayer(products, weights, values, own, keys, heads.scores.scaling)
+    return LayerAttention(weights, values, own, keys, heads.scores.scaling)
+
+
+def layer_products(heads: LayerHeads, queries: TokenIndex, sums: StackSums) -> Tensor:
+    """The product of every vector with every other: (sources, B, H, T, T), float32 whatever the model's precision."""
+    parts = [_products(source, heads, queries, sums) for source in sums.sources]
+    return parts[0][None] if len(parts) == 1 else torch.stack(parts)
 
 
 def _products(source: str, heads: LayerHeads, queries: TokenIndex, sums: StackSums) -> Tensor:
-    """The product of every vector with every other: (B, H, T, T), float32 whatever the model's precision."""
+    """Those of one source: (B, H, T, T)."""
     outputs = heads.outputs
     if source == "outputs" and outputs.is_cuda and outputs.dtype in LOW:
         flat = outputs.flatten(0, 1)  # numbers with few digits, whose products are exact in float32

@@ -12,19 +12,16 @@ from torch import Tensor
 
 from headscope.choices import BINS, THRESHOLDS, Choices, first_high_bin, step_of
 from headscope.measures.accumulator import LayerBatch, NotFinite, fill_declared
-from headscope.measures.bands import band_names, bands_of_distances
+from headscope.measures.bands import band_names
 from headscope.measures.batch_index import TokenIndex
 from headscope.measures.columns import text_columns
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED, CONTRASTS
 from headscope.measures.compiled_sums import LayerRows, StackSums
 from headscope.measures.cuda.arguments import (
     ADDED,
-    DTYPES,
     MOST_CHOICES,
     MOST_SUMS,
-    NUMBERS,
     POINTERS,
-    REALS,
     TILE,
     Constants,
     LevelMemory,
@@ -35,14 +32,14 @@ from headscope.measures.cuda.arguments import (
     order_bytes,
     packed,
     packed_list,
-    relate_bytes,
     tile_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
-from headscope.measures.cuda.device_layer import DeviceLayer, device_layer
+from headscope.measures.cuda.device_layer import LayerAttention, layer_attention, layer_products
 from headscope.measures.cuda.kernels import Kernels, Launch
 from headscope.measures.cuda.layout import Filled, Layout
-from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP, SAMPLED
+from headscope.measures.cuda.pair_sums import PairSums
+from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
 from headscope.measures.variables import MATRIX, Shape
 from headscope.models.transfer import to_device, to_host
@@ -59,7 +56,7 @@ SUMMED = ("given", "weighted", "entropy", "map_wins", "wins", "inside", "top_mat
           "matched", "diagonal", "mask_sum", "focal_share", "frequency", "reach")  # fmt: skip
 COUNTED = ("flat", "mask_pairs", "longest")
 Tensors = dict[str, Tensor]
-Given = dict[str, Tensor | int | None]  # by name of a pointer, a tensor or an address; None: there is none
+Given = dict[str, Any]  # by name of a pointer, a tensor or an address; None: there is none; others are passed over
 
 
 class DeviceSums:
@@ -83,9 +80,7 @@ class DeviceSums:
         self._kept = Layout(self._kept_arrays())
         self._room: Tensor | None = None  # (layers, bytes): counts and sums
         self._filled: dict[tuple[int, int], Layout] = {}  # by number of windows and of tokens that are read
-        self._weights: list[Tensor] = []  # of the contrasts of relations, the same for every head and layer: (3,)
-        self._related: Tensor | None = None  # (distances, relations): number of pairs
-        self._band_of: Tensor | None = None  # (distances,)
+        self.pairs = PairSums(shape)
         self._ran: set[int] = set()  # layers
         self._focal: dict[int, list[Tensor]] = {layer: [] for layer in shape.layers}  # ids at the run's τ: (B, H)
         self._mixed: list[Tensor] = []  # (readings,) of each batch
@@ -94,30 +89,6 @@ class DeviceSums:
     def add_windows(self, queries: TokenIndex, keys: TokenIndex) -> None:
         """Count the windows of a batch."""
         self.host.add_windows(queries, keys)
-
-    def add_pairs(self, batch: DeviceBatch, kernels: Kernels) -> None:
-        """Relate the tokens of each pair of a batch, and count pairs by distance and relation."""
-        queries, device = batch.queries, batch.device
-        (size, counting), pairs = queries.positions.shape, queries.most_pairs
-        if self._related is None:
-            bands = bands_of_distances(self.shape.length).astype(np.int32)
-            self._band_of = to_device(bands, device)
-            self._related = torch.zeros((len(bands), len(RELATIONS)), dtype=torch.int64, device=device)
-        shapes = {"classes": (pairs,), "samples": (SAMPLED,), "contrast_weight": (len(CONTRASTED),),
-                  "match_weights": (len(COMPARISONS), 2, self.kinds)}  # fmt: skip
-        for name, shape in shapes.items():
-            batch.tensors[name] = torch.zeros((size, *shape), dtype=DTYPES[POINTERS[name][0]], device=device)
-        numbers = dict.fromkeys(NUMBERS, 0) | {
-            "windows": size, "counting": counting, "most_pairs": pairs, "bands": self.bands,
-            "distances": len(self._related),
-        }  # fmt: skip
-        table = relate_bytes(numbers, table=True) <= kernels.most_shared
-        numbers["table_on_chip"] = int(table)
-        given: Given = dict.fromkeys(POINTERS)
-        given |= batch.tensors | {"band_of": self._band_of, "related": self._related}
-        told = packed(numbers, dict.fromkeys(REALS, 0.0), {name: given[name] for name in POINTERS})
-        kernels.launcher()("relate", (size, 1), WIDE, relate_bytes(numbers, table=table), told)
-        self._weights.append(batch.tensors["contrast_weight"].sum(0))
 
     # ------------------------------------------------------------------ one layer
 
@@ -128,46 +99,52 @@ class DeviceSums:
         if self._room is None:
             self._room = torch.zeros((len(self.shape.layers), self._kept.size), dtype=torch.uint8, device=device)
         self._ran.add(heads.layer)
-        room, layer = self._room[place], device_layer(heads, batch.queries, self.host)
-        kept, filled = self._kept.addresses(room), self._clear(layer.weights)
-        numbers = self._numbers(heads.layer, layer, batch.queries)
+        room, attention = self._room[place], layer_attention(heads)
+        kept, filled = self._kept.addresses(room), self._clear(attention.weights)
+        numbers = self._numbers(heads.layer, attention, batch.queries)
         memory = level_memory(numbers, kernels.most_shared)
         blocks = self._blocks(numbers, memory, kernels)
-        on_chip = (
-            self.maps > 1 and numbers["tokens"] <= TILE and kernels.tiles and kernels.most_shared >= tile_bytes(numbers)
-        )
+        on_chip = self.maps > 1 and kernels.tiles and numbers["tokens"] <= TILE
+        on_chip = on_chip and tile_bytes(numbers) <= kernels.most_shared
         numbers |= {"table_on_chip": int(memory.table), "rows_square": int(not on_chip)}
         given: Given = dict.fromkeys(POINTERS)
-        given |= batch.tensors | {
-            name: value for name, value in (read._asdict() | layer._asdict()).items() if name in POINTERS
-        }
-        given |= {name: address for name, address in kept.items() if name in POINTERS} | filled.addresses
-        given |= self._workspace(numbers, memory, blocks, layer.weights)
-        if layer.queries is not None:
-            given["computed"] = layer.weights
-        told = packed(numbers, {"theta": self.choices.theta, "scaling": layer.scaling}, given)
-        launch = kernels.launcher()
-        self._look(told, numbers, given, launch, on_chip=on_chip)
-        grid = (numbers["heads"], numbers["windows"])
+        given |= batch.tensors | read._asdict() | attention._asdict()
+        given |= kept | filled.addresses | self._workspace(numbers, memory, blocks, attention.weights)
+        if attention.queries is not None:
+            given["computed"] = attention.weights
+        reals = {"theta": self.choices.theta, "scaling": attention.scaling}
+        launch, grid = kernels.launcher(), (numbers["heads"], numbers["windows"])
+        self._look(packed(numbers, reals, given), numbers, given, launch, on_chip=on_chip)
+        # Maps are let go of before there are products: what is freed here is used again there.
+        weights = attention.weights if any(each.fill for each in self.host.declared) else None
+        del attention
+        given |= dict.fromkeys(("weights", "computed", "roots"))
+        products = given["products"] = layer_products(heads, batch.queries, self.host)
+        told = packed(numbers, reals, given)
         launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
         levels = "by_level" if memory.times else "by_level_of_many"
         launch(levels, (numbers["heads"], blocks), WIDE, memory.size, told)
         if MATRIX in self._kept.arrays:
             launch("add_matrices", (numbers["heads"], -(-numbers["tokens"] // 2)), NARROW, 0, told,
-                           batch.tensors["counts"], self._kept.view(room, MATRIX), self.shape.length)  # fmt: skip
+                   batch.tensors["counts"], self._kept.view(room, MATRIX), self.shape.length)  # fmt: skip
         choices, sums = self._choices(filled, kept), self._sums(filled, kept, read)
         many = -(-numbers["windows"] * STEPS // NARROW)
         launch("count_unique", (many, len(choices)), NARROW, 0, packed_list(choices, MOST_CHOICES),
-                       batch.tensors["sizes"], numbers["windows"], numbers["heads"])  # fmt: skip
+               batch.tensors["sizes"], numbers["windows"], numbers["heads"])  # fmt: skip
         many = -(-max(row[-1] for row in sums) // NARROW)
         launch("add_windows", (many, len(sums)), NARROW, 0, packed_list(sums, MOST_SUMS), numbers["windows"])
-        fill_declared(self.host.declared, self.host.arrays, place, lambda: self._on_host(heads, layer, batch, read))
+        fill_declared(
+            self.host.declared,
+            self.host.arrays,
+            place,
+            lambda: self._on_host(heads, products, weights, batch, read),
+        )
         self._focal[heads.layer].append(filled["focal_ids"])
         return filled
 
-    def _numbers(self, number: int, layer: DeviceLayer, queries: TokenIndex) -> dict[str, int]:
+    def _numbers(self, number: int, attention: LayerAttention, queries: TokenIndex) -> dict[str, int]:
         """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
-        size, heads, tall, wide = layer.weights.shape
+        size, heads, tall, wide = attention.weights.shape
         return {
             "windows": size, "heads": heads, "tokens": tall, "keys": wide, "counting": queries.positions.shape[1],
             "most_pairs": queries.most_pairs, "distances": self.shape.length - 1,
@@ -175,7 +152,7 @@ class DeviceSums:
             "table": self.table, "customs": len(self.shape.relations), "layer": number,
             "lowest": first_high_bin(self.choices.tau), "at_tau": step_of(self.choices.tau),
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
-                    } | layer.laid_out()  # fmt: skip
+                    } | attention.laid_out()  # fmt: skip
 
     def _workspace(self, numbers: dict[str, int], memory: LevelMemory, blocks: int, weights: Tensor) -> Tensors:
         """Memory that the kernels use for a while: numbers of pairs, and what the chip has no room for."""
@@ -291,11 +268,14 @@ class DeviceSums:
             for null in ("", "_null")
         ]
 
-    def _on_host(self, heads: LayerHeads, layer: DeviceLayer, batch: DeviceBatch, read: DeviceReadable) -> LayerBatch:
+    def _on_host(
+        self, heads: LayerHeads, products: Tensor, weights: Tensor | None, batch: DeviceBatch, read: DeviceReadable
+    ) -> LayerBatch:
         """The layer as variables that were declared elsewhere see it."""
-        own = (layer.products[self.host.outputs_source], layer.weights, read.even)
-        products, weights, even = (each.cpu().numpy() for each in own)
-        return LayerBatch(heads, products, weights, even, batch.queries, batch.keys)
+        assert weights is not None
+        own = (products[self.host.outputs_source], weights.float(), read.even)
+        similar, given, even = (each.cpu().numpy() for each in own)
+        return LayerBatch(heads, similar, given, even, batch.queries, batch.keys)
 
     def add_mixed(self, top: Tensor, batch: DeviceBatch) -> None:
         """What heads drawn from all layers would have: `top` (L, B, H, readings)."""
@@ -333,9 +313,8 @@ class DeviceSums:
         """Every sum by its name; the one place where the host waits for the device."""
         arrays, shape = self.host.arrays, self.shape
         rooms = None if self._room is None else to_host(self._room)
-        if self._related is not None:
-            arrays["base_pairs"] += self._related.cpu().numpy()
-        weight = torch.stack(self._weights).cpu().numpy().sum(0) if self._weights else np.zeros(len(CONTRASTED))
+        related, weight = self.pairs.taken()
+        arrays["base_pairs"] += related
         for k, layer in enumerate(shape.layers):
             if rooms is None or layer not in self._ran:
                 continue
@@ -348,8 +327,7 @@ class DeviceSums:
         if self._mixed:
             for each in torch.stack(self._mixed).cpu().numpy():
                 arrays["top_mixed"] += each
-        self._room = self._related = None
-        self._weights.clear()
+        self._room = None
         self._ran.clear()
         self._focal = {layer: [] for layer in shape.layers}
         self._mixed.clear()

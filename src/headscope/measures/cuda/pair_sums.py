@@ -1,0 +1,60 @@
+"""What the tokens of each pair are to each other, found out on the card, and how many pairs there are of each kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headscope.measures.bands import bands_of_distances
+from headscope.measures.comparisons import COMPARISONS, CONTRASTED
+from headscope.measures.cuda.arguments import DTYPES, NUMBERS, POINTERS, REALS, packed, relate_bytes
+from headscope.measures.cuda.device_batch import DeviceBatch
+from headscope.measures.cuda.kernels import Kernels
+from headscope.measures.order import SAMPLED
+from headscope.measures.relations import RELATIONS
+from headscope.measures.variables import Shape
+from headscope.models.transfer import to_device
+
+THREADS = 256  # of a block
+
+
+class PairSums:
+    """Sums over the pairs of windows that are the same for every head and layer."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._bands = bands_of_distances(shape.length).astype(np.int32)  # of each distance
+        self._band_of: Tensor | None = None  # the same on the card
+        self._related: Tensor | None = None  # (distances, relations): number of pairs
+        self._weights: list[Tensor] = []  # of the contrasts of relations, for each batch: (3,)
+
+    def add(self, batch: DeviceBatch, kernels: Kernels) -> None:
+        """Relate the tokens of each pair of a batch, and count pairs by distance and relation."""
+        queries, device = batch.queries, batch.device
+        (size, counting), pairs, bands = queries.positions.shape, queries.most_pairs, int(self._bands[-1]) + 1
+        if self._band_of is None:
+            self._band_of = to_device(self._bands, device)
+        if self._related is None:
+            self._related = torch.zeros((len(self._bands), len(RELATIONS)), dtype=torch.int64, device=device)
+        shapes = {"classes": (pairs,), "samples": (SAMPLED,), "contrast_weight": (len(CONTRASTED),),
+                  "match_weights": (len(COMPARISONS), 2, bands * len(RELATIONS))}  # fmt: skip
+        for name, shape in shapes.items():
+            batch.tensors[name] = torch.zeros((size, *shape), dtype=DTYPES[POINTERS[name][0]], device=device)
+        numbers = dict.fromkeys(NUMBERS, 0) | {
+            "windows": size, "counting": counting, "most_pairs": pairs, "bands": bands, "distances": len(self._bands)
+        }  # fmt: skip
+        table = relate_bytes(numbers, table=True) <= kernels.most_shared
+        numbers["table_on_chip"] = int(table)
+        given = dict.fromkeys(POINTERS) | batch.tensors | {"band_of": self._band_of, "related": self._related}
+        told = packed(numbers, dict.fromkeys(REALS, 0.0), given)
+        kernels.launcher()("relate", (size, 1), THREADS, relate_bytes(numbers, table=table), told)
+        self._weights.append(batch.tensors["contrast_weight"].sum(0))
+
+    def taken(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Number of pairs by distance and relation, and the weights of contrasts, since they were taken last."""
+        related, weights = self._related, self._weights
+        self._related, self._weights = None, []
+        if related is None:
+            return np.zeros((len(self._bands), len(RELATIONS)), dtype=np.int64), np.zeros(len(CONTRASTED))
+        return related.cpu().numpy(), torch.stack(weights).cpu().numpy().sum(0)
