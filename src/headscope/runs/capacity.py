@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.3  # of free memory that batches may take
 TRIAL_TEXTS = 64  # texts; the longest of them are tried
-AT_ONCE = 2  # batches on a graphics card: while it has one, the windows of the next are indexed
+AT_ONCE = 1  # batches on a graphics card: it is given the next one's work before it is done with this one's
 TRIAL_WINDOWS = 4  # windows in the batch that is measured
 
 

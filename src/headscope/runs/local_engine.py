@@ -1,4 +1,4 @@
-"""Shards computed in this process: every core takes batches through the model, a graphics card two at a time."""
+"""Shards computed in this process: every core takes batches through the model."""
 
 from __future__ import annotations
 

@@ -63,9 +63,9 @@ class ShardResult:
 class Threads:
     """How the cores are used; no number depends on it.
 
-    On a CPU every core takes whole batches through the model. A graphics card is given two, so that it never waits for
-    the windows of the next; the cores share the counting, where the card does not count itself, and cut the texts of
-    the next shards in processes.
+    On a CPU every core takes whole batches through the model. A graphics card is given one after the other by one
+    thread, which does not wait for it; the cores share the counting, where the card does not count itself, and cut the
+    texts of the next shards in processes.
     """
 
     reading: int = 1
