@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -25,12 +25,16 @@ class Faulty(MemoryFileSystem):
     draw: ClassVar[random.Random] = random.Random(0)
     failed: ClassVar[int] = 0
     written: ClassVar[list[str]] = []
+    writers: ClassVar[dict[str, str]] = {}  # by path: the thread that put it last
+    after_put: ClassVar[Callable[[str], None] | None] = None  # called once an object is there
     lock: ClassVar[threading.Lock] = threading.Lock()
 
     @classmethod
     def clear(cls, **faults: Any) -> None:
         cls.store.clear()
         cls.written.clear()
+        cls.writers.clear()
+        cls.after_put = None
         cls.failed, cls.draw = 0, random.Random(7)
         for name, value in ({"rate": 0.0, "half": False, "lost": False, "lag": 0} | faults).items():
             setattr(cls, name, value)
@@ -53,8 +57,11 @@ class Faulty(MemoryFileSystem):
                 raise OSError("503 Slow Down")
             super().pipe_file(path, value[: len(value) // 2] if fails and self.half else value, mode=mode)
             self.written.append(self._strip_protocol(path))
+            self.writers[self._strip_protocol(path)] = threading.current_thread().name
             if fails:
                 raise OSError("the connection was lost")
+        if type(self).after_put is not None:
+            type(self).after_put(self._strip_protocol(path))
 
     def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
         with self.lock:
@@ -101,3 +108,17 @@ def s3_server() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+@contextmanager
+def s3_bucket() -> Iterator[str]:
+    """A bucket of such a server, with credentials for it."""
+    import pytest
+
+    with s3_server() as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", address)
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
+        yield "s3://bucket"

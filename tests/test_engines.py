@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import headscope
 from headscope.errors import HeadscopeError
 from headscope.models.spec import ModelSpec
-from headscope.runs import crew_engine
+from headscope.runs import shift
 from headscope.runs.process_crew import ProcessCrew
 from runs import TEXTS, Counting, Tiny, run
 
@@ -95,7 +96,7 @@ def test_a_shard_that_ends_every_worker_is_named_and_put_aside(
     with pytest.raises(HeadscopeError, match=r"is incomplete: .* shard 2 \(1 texts: third\), .*signal 9") as raised:
         run(str(folder), texts, workers=1, progress=shown, **options)
     assert "the same command tries these again" in raised.value.remedy
-    assert len([said for said in shown.said if "is tried again" in said]) == crew_engine.TRIES - 1
+    assert len([said for said in shown.said if "is tried again" in said]) == shift.TRIES - 1
     assert len(list((tmp_path / "run" / "shards").glob("*.json"))) == 3
     assert not json.loads((tmp_path / "run" / "run.json").read_text())["finished"]
 
@@ -145,18 +146,34 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], said: s
 
 
 def test_a_worker_ends_with_the_process_that_began_it(folder: Path) -> None:
+    told, tell = os.pipe()
     child = os.fork()
     if not child:
         crew = ProcessCrew(ModelSpec(str(folder)), 1, 1)
         crew.hire()
+        (worker,) = crew._processes.values()
+        os.write(tell, str(worker.popen.pid).encode())
         os.kill(os.getpid(), signal.SIGKILL)
+    os.close(tell)
     os.waitpid(child, 0)
-    psutil.wait_procs(workers_of(1) + [p for p in psutil.process_iter() if _is_worker(p)], timeout=60)
-    assert not [p for p in psutil.process_iter() if _is_worker(p)]
+    worker = _process(int(os.read(told, 20)))
+    os.close(told)
+    deadline = time.monotonic() + 60
+    while _lives(worker) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _lives(worker)
 
 
-def _is_worker(process: psutil.Process) -> bool:
+def _process(number: int) -> psutil.Process | None:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and "process_worker" in " ".join(process.cmdline())
-    except psutil.Error:
+        return psutil.Process(number)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _lives(process: psutil.Process | None) -> bool:
+    """Whether it is there and more than an entry that nobody has collected yet."""
+    try:
+        return process is not None and process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False

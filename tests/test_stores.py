@@ -17,7 +17,7 @@ from headscope.errors import HeadscopeError
 from headscope.runs.folder import RunFolder
 from headscope.stores import Store, claims, objects, open_store
 from headscope.stores.store import ClaimLost
-from remote import Faulty, s3_server
+from remote import Faulty, s3_bucket
 from runs import TEXTS, Counting, Tiny, run, same_bytes, stop_after
 
 OPTIONS: dict[str, Any] = {"shard_size": 4, "per_text": True, "threads": 1}
@@ -27,13 +27,8 @@ FILES = ("result.nc", "heads.parquet", "texts.parquet")
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """A bucket of a local S3 server."""
-    with s3_server() as address, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", address)
-        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
-        yield "s3://bucket"
+    with s3_bucket() as bucket:
+        yield bucket
 
 
 @pytest.fixture

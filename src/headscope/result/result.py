@@ -26,7 +26,7 @@ from headscope.result.rows import HEADS, TEXTS
 from headscope.result.schema import FILE, read_attributes
 from headscope.result.stack_writer import BLOCKS, GROUPS
 from headscope.shortcuts import ResultShortcuts
-from headscope.stores import fetch, is_url
+from headscope.stores import disk_path, fetch, is_url
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ class Result(ResultShortcuts):
         """Open a run's folder or a result file; what is on an object store (s3://…) is fetched."""
         if is_url(path):
             return cls._fetched(str(path))
-        path = Path(path)
+        path = Path(disk_path(path))
         file = path / FILE if path.is_dir() else path
         if path.is_dir() and not file.exists():
             raise HeadscopeError(

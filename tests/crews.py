@@ -1,0 +1,74 @@
+"""A crew of threads: real workers, in this process, so that a store in memory is theirs too and a fault is one line."""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import threading
+from typing import Any
+
+from headscope.models.spec import ModelSpec
+from headscope.runs.computer import ShardComputer
+from headscope.runs.crew import Answer
+
+
+class Killed(BaseException):
+    """Raised in a worker, it ends it as a signal would: what it was at is not answered."""
+
+
+class ThreadCrew:
+    """Stands in for `ProcessCrew`. What is said to and by workers is pickled, as it is on its way elsewhere."""
+
+    def __init__(self, spec: ModelSpec, workers: int, cores: int) -> None:
+        self.spec, self.wanted, self.cores = spec, workers, cores
+        self._calls: dict[int, queue.Queue[Any]] = {}
+        self._answers: queue.Queue[Answer] = queue.Queue()
+        self._threads: list[threading.Thread] = []
+        self._hired = self._number = 0
+
+    def hire(self) -> int:
+        self._hired += 1
+        self._calls[self._hired] = queue.Queue()
+        thread = threading.Thread(target=self._work, args=(self._hired,), name=f"worker {self._hired}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return self._hired
+
+    def call(self, worker: int, method: str, *arguments: Any) -> int:
+        self._number += 1
+        self._calls[worker].put(pickle.dumps((self._number, method, arguments)))
+        return self._number
+
+    def _work(self, worker: int) -> None:
+        computer, calls = ShardComputer(self.spec, self.cores), self._calls[worker]
+        while (packed := calls.get()) is not None:
+            number, method, arguments = pickle.loads(packed)
+            try:
+                value = getattr(computer, method)(*arguments)
+                self._answers.put(Answer(worker, number, pickle.loads(pickle.dumps(value))))
+            except Killed:
+                self._answers.put(Answer(worker, 0, died="killed by the test"))
+                return
+            except Exception as error:
+                self._answers.put(Answer(worker, number, error=error))
+        computer.close()
+
+    def answers(self, seconds: float) -> list[Answer]:
+        try:
+            return [self._answers.get(timeout=seconds)]
+        except queue.Empty:
+            return []
+
+    def dismiss(self, worker: int) -> None:
+        with self._calls[worker].mutex:
+            self._calls[worker].queue.clear()
+        self._calls[worker].put(None)
+
+    def trouble(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        for worker in self._calls:
+            self.dismiss(worker)
+        for thread in self._threads:
+            thread.join()
