@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -13,11 +14,12 @@ import psutil
 import pytest
 
 import headscope
+from crews import ThreadCrew
 from headscope.errors import HeadscopeError
 from headscope.models.spec import ModelSpec
 from headscope.runs import shift
 from headscope.runs.process_crew import ProcessCrew
-from runs import TEXTS, Counting, Tiny, run
+from runs import TEXTS, Counting, Tiny, run, stop_after
 
 FILES = ("result.nc", "heads.parquet", "texts.parquet")
 OPTIONS: dict[str, Any] = {"shard_size": 3, "per_text": True, "threads": 1}
@@ -28,10 +30,19 @@ def contents(out: Path) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def local(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+def texts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two files, which workers look through and read themselves."""
+    made = tmp_path_factory.mktemp("texts")
+    for name, part in (("a.jsonl", TEXTS[:10]), ("b.jsonl", TEXTS[10:])):
+        (made / name).write_text("".join(json.dumps({"text": text}) + "\n" for text in part))
+    return str(made)
+
+
+@pytest.fixture(scope="module")
+def local(folder: Path, texts: str, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     """What one process gives."""
     out = tmp_path_factory.mktemp("local") / "run"
-    run(str(folder), TEXTS, out=out, **OPTIONS)
+    run(str(folder), texts, out=out, **OPTIONS)
     return contents(out)
 
 
@@ -53,52 +64,62 @@ class KillAfter(Counting):
             workers_of(os.getpid())[0].send_signal(signal.SIGKILL)
 
 
-def test_processes_give_the_bytes_of_one(folder: Path, local: list[bytes], tmp_path: Path) -> None:
+def test_processes_give_the_bytes_of_one(folder: Path, texts: str, local: list[bytes], tmp_path: Path) -> None:
     shown = KillAfter(3)
-    run(str(folder), TEXTS, out=tmp_path / "run", workers=2, progress=shown, **OPTIONS)
+    run(str(folder), texts, out=tmp_path / "run", workers=2, progress=shown, **OPTIONS)
     assert contents(tmp_path / "run") == local
     assert shown.workers == 2
     assert any("is tried again" in said for said in shown.said), shown.said
     assert not workers_of(os.getpid())
 
 
-def test_a_run_begun_here_goes_on_with_workers(folder: Path, local: list[bytes], tmp_path: Path) -> None:
-    from runs import stop_after
-
-    stop_after(str(folder), TEXTS, tmp_path / "run", shards=3, **OPTIONS)
+def test_a_run_begun_here_goes_on_with_workers(folder: Path, texts: str, local: list[bytes], tmp_path: Path) -> None:
+    stop_after(str(folder), texts, tmp_path / "run", shards=3, **OPTIONS)
     shown = Counting()
-    run(headscope.load(str(folder)), TEXTS, out=tmp_path / "run", workers=1, progress=shown, **OPTIONS)
+    run(headscope.load(str(folder)), texts, out=tmp_path / "run", workers=1, progress=shown, **OPTIONS)
     assert shown.kept == 9
     assert contents(tmp_path / "run") == local
 
 
 DEADLY = """
-import os, signal
+import os, pathlib, signal
+from crews import Killed
 def deadly(window):
-    if "kills" in window.texts[0]:
+    if "kills" in window.texts[0] and not pathlib.Path({cured!r}).exists():
+        if {in_threads}:
+            raise Killed
         os.kill(os.getpid(), signal.SIGKILL)
-    return [0] * len(window)
-def harmless(window):
     return [0] * len(window)
 """
 
 
+@pytest.mark.parametrize(
+    ("in_threads", "how"), [(True, "killed by the test"), pytest.param(False, "signal 9", marks=pytest.mark.long)]
+)
 def test_a_shard_that_ends_every_worker_is_named_and_put_aside(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    in_threads: bool, how: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "deadly.py").write_text(DEADLY)
+    """Who gives up when is decided in one place, whatever workers are; that processes end is shown above."""
+    cured, module = tmp_path / "cured", f"deadly_{in_threads}"
+    (tmp_path / f"{module}.py").write_text(DEADLY.format(cured=str(cured), in_threads=in_threads))
     monkeypatch.syspath_prepend(tmp_path)
-    import deadly  # type: ignore[import-not-found]
-
+    if in_threads:
+        monkeypatch.setattr("headscope.runs.engines.ProcessCrew", ThreadCrew)
+    relations = {"own": importlib.import_module(module).deadly}
     texts = [("first", TEXTS[0]), ("second", TEXTS[1]), ("third", "This one kills."), ("fourth", TEXTS[3])]
-    options = {"out": tmp_path / "run", "shard_size": 1, "threads": 1, "relations": {"own": deadly.deadly}}
+    options = {"out": tmp_path / "run", "shard_size": 1, "threads": 1, "workers": 1, "relations": relations}
     shown = Counting()
-    with pytest.raises(HeadscopeError, match=r"is incomplete: .* shard 2 \(1 texts: third\), .*signal 9") as raised:
-        run(str(folder), texts, workers=1, progress=shown, **options)
+    with pytest.raises(HeadscopeError, match=rf"is incomplete: .* shard 2 \(1 texts: third\), .*{how}") as raised:
+        run(str(folder), texts, progress=shown, **options)
     assert "the same command tries these again" in raised.value.remedy
     assert len([said for said in shown.said if "is tried again" in said]) == shift.TRIES - 1
     assert len(list((tmp_path / "run" / "shards").glob("*.json"))) == 3
     assert not json.loads((tmp_path / "run" / "run.json").read_text())["finished"]
+    cured.touch()
+    again = Counting()
+    run(str(folder), texts, progress=again, **options)
+    assert again.kept == 3
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["finished"]
 
 
 def test_a_model_that_workers_cannot_load_is_told_in_its_own_words(tmp_path: Path) -> None:

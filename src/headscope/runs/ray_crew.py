@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from typing import Any
@@ -11,6 +12,7 @@ from headscope.models.spec import ModelSpec
 from headscope.runs.crew import Answer, CrewLost
 
 LOOK_EVERY, GONE_AFTER = 3.0, 10.0  # seconds: how often a silent cluster's head is looked for, when it counts as gone
+NOT_THERE = re.compile(r"No module named '[^']+'")
 
 
 class RayCrew:
@@ -168,6 +170,12 @@ def _cause(error: Any) -> BaseException:
     cause = getattr(error, "cause", None)
     if isinstance(cause, HeadscopeError):
         return HeadscopeError(cause.problem, cause.remedy)
+    missing = NOT_THERE.search(str(cause or error))
+    if missing is not None:
+        return HeadscopeError(
+            f"a worker cannot read what it was sent: {missing.group()}",
+            "put the module where Python finds it on every node, and begin Ray there after that",
+        )
     return RuntimeError(brief(cause or error))
 
 
