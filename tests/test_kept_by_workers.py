@@ -16,7 +16,7 @@ from headscope.errors import HeadscopeError
 from headscope.runs.executing import Execution
 from headscope.stores import Permit, claims, objects, open_store
 from headscope.stores.store import ClaimLost
-from remote import Faulty, s3_bucket
+from remote import Faulty
 from runs import TEXTS, Counting, StopAfter, run
 
 OPTIONS: dict[str, Any] = {"shard_size": 3, "per_text": True, "threads": 1}
@@ -240,7 +240,7 @@ ShardWriter.put = dies_once
 
 
 def test_processes_put_their_shards_into_s3(
-    folder: Path, local: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: str, folder: Path, local: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first to have kept a shard is killed before it can say so."""
     from headscope.runs import process_crew
@@ -252,9 +252,9 @@ def test_processes_put_their_shards_into_s3(
     keep = Execution.keep
     monkeypatch.setattr(Execution, "keep", lambda self, done: (handed_over.append(done), keep(self, done)))
     shown = Counting()
-    with s3_bucket() as bucket:
-        run(str(folder), TEXTS, out=f"{bucket}/run", workers=2, progress=shown, **OPTIONS)
-        assert contents(f"{bucket}/run") == local
-        assert not open_store(f"{bucket}/run").names("shards")
+    out = f"{s3}/processes"
+    run(str(folder), TEXTS, out=out, workers=2, progress=shown, **OPTIONS)
+    assert contents(out) == local
+    assert not open_store(out).names("shards")
     assert {type(each).__name__ for each in handed_over} == {"FinishedShard"}
     assert len([said for said in shown.said if "is tried again" in said]) == 1, shown.said

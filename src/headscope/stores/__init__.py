@@ -2,7 +2,7 @@
 
 from headscope.stores.disk import DiskStore
 from headscope.stores.objects import ObjectStore
-from headscope.stores.opening import disk_path, fetch, is_url, open_permitted, open_store
+from headscope.stores.opening import fetch, open_permitted, open_store
 from headscope.stores.store import Claim, Permit, Store
 
 __all__ = [
@@ -11,9 +11,7 @@ __all__ = [
     "ObjectStore",
     "Permit",
     "Store",
-    "disk_path",
     "fetch",
-    "is_url",
     "open_permitted",
     "open_store",
 ]

@@ -24,6 +24,7 @@ from headscope.stores.store import below
 TRIES, FIRST_PAUSE = 6, 0.2  # of what may pass: throttling, a lost connection; pauses double
 FINAL = (FileNotFoundError, FileExistsError, PermissionError, NotImplementedError, IsADirectoryError)
 PROBE = "claims/probe-"
+WRITTEN = "be written"
 T = TypeVar("T")
 
 
@@ -57,12 +58,12 @@ class ObjectStore:
 
     def write(self, name: str, content: bytes) -> None:
         """Put an object, in the place of one that is there."""
-        self._patiently("be written", name, lambda path: self._files.pipe_file(path, content))
+        self._patiently(WRITTEN, name, lambda path: self._files.pipe_file(path, content))
 
     def create(self, name: str, content: bytes) -> bool:
         """Put an object where there is none; False where there is another. Of two that try, one can."""
         try:
-            self._patiently("be written", name, lambda path: self._files.pipe_file(path, content, mode="create"))
+            self._patiently(WRITTEN, name, lambda path: self._files.pipe_file(path, content, mode="create"))
         except FileExistsError:
             return self.read(name) == content  # an earlier try may have been carried out and its answer lost
         return True
@@ -103,7 +104,7 @@ class ObjectStore:
         """Put a file of this disk; with `create`, only where there is none."""
         mode = "create" if create else "overwrite"
         try:
-            self._patiently("be written", name, lambda path: self._files.put_file(str(file), path, mode=mode))
+            self._patiently(WRITTEN, name, lambda path: self._files.put_file(str(file), path, mode=mode))
         except FileExistsError:
             return False
         return True
@@ -126,11 +127,11 @@ class ObjectStore:
             raise self._no_claims()
         probe = PROBE + secrets.token_hex(8)
         try:
-            second = self.create(probe, b"1") and self.create(probe, b"2")
+            self.create(probe, b"1")
+            second = self.create(probe, b"2")
         except (NotImplementedError, ValueError, TypeError) as error:
             raise self._no_claims() from error
-        finally:
-            self.remove(probe)
+        self.remove(probe)
         if second:
             raise self._no_claims()
         self._claim = ObjectClaim(self)
@@ -138,8 +139,7 @@ class ObjectStore:
 
     def _no_claims(self) -> HeadscopeError:
         return HeadscopeError(
-            f"the store of {self.name!r} overwrites what it is asked to create, so that two runs could work in one "
-            "folder",
+            f"the store of {self.name!r} has no conditional create, so that two runs could work in one folder",
             "use a store with conditional puts (S3, Google Cloud Storage, Azure), or a folder of a disk",
         )
 
@@ -154,6 +154,8 @@ class ObjectStore:
             except FINAL as error:
                 if isinstance(error, PermissionError):
                     raise self._trouble(what, name, error, "check your credentials and rights") from error
+                if isinstance(error, FileNotFoundError) and what == WRITTEN:
+                    raise self._trouble(what, name, error, "name a bucket that is there, or create it") from error
                 raise
             except (TypeError, ValueError):  # the package behind the address does not know such a call
                 raise

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from headscope.errors import HeadscopeError, brief
+from headscope.files import disk_path, is_url
 from headscope.stores.claims import PermittedClaim
 from headscope.stores.disk import DiskStore
 from headscope.stores.objects import ObjectStore
 from headscope.stores.store import Permit, Store
 
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.")
-OF_THIS_DISK = re.compile(r"(file|local)://(?=.)", re.IGNORECASE)
 PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
-
-
-def is_url(name: object) -> bool:
-    """Whether a name is of a store, and not of this disk.
-
-    >>> is_url("s3://bucket/run"), is_url("runs/one"), is_url(Path("s3://bucket")), is_url("file:///runs/one")
-    (True, False, False, False)
-    """
-    return isinstance(name, str) and URL.match(name) is not None and OF_THIS_DISK.match(name) is None
-
-
-def disk_path(name: str | os.PathLike[str]) -> str:
-    """A path of this disk, which may be written as an address.
-
-    >>> disk_path("file:///runs/one"), disk_path("runs/one")
-    ('/runs/one', 'runs/one')
-    """
-    return OF_THIS_DISK.sub("", name, count=1) if isinstance(name, str) else os.fspath(name)
 
 
 def open_store(name: str | Path) -> Store:
@@ -63,7 +42,9 @@ def filesystem_of(url: str) -> tuple[Any, str]:
     """fsspec's file system and the path in it, or what is wrong with the address. No listing comes from a cache."""
     import fsspec
 
-    kind = url.partition("://")[0]
+    kind, _, place = url.partition("://")
+    if not place.strip("/"):
+        raise HeadscopeError(f"{url!r} names no place", f"name one: {kind}://BUCKET/RUN")
     try:
         files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except (ImportError, ValueError) as error:
@@ -81,5 +62,7 @@ def fetch(url: str, names: Sequence[str], folder: Path) -> list[Path]:
             store.fetch(name, folder / name)
         except FileNotFoundError:
             continue
+        except HeadscopeError as error:
+            raise HeadscopeError(error.problem, "check the address, your credentials and the network") from error
         found.append(folder / name)
     return found

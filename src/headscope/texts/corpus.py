@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from headscope.errors import HeadscopeError
-from headscope.stores import is_url
+from headscope.files import is_url
 from headscope.texts import readers
 from headscope.texts.one import passages
 from headscope.texts.pieces import Piece, PieceSurvey, pieces_of, survey_pieces, survey_records

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from headscope.errors import HeadscopeError, brief
-from headscope.stores import disk_path, is_url
+from headscope.files import disk_path, is_url
 from headscope.texts.one import LARGEST_FILE
 from headscope.texts.records import Bad, Fields, Record, from_mapping, to_record
 from headscope.texts.remote import RemoteFile, find_remote
