@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import headscope
-from crews import ThreadCrew
+from crews import Gate, ThreadCrew
 from headscope.errors import HeadscopeError
 from headscope.models.spec import ModelSpec
 from headscope.runs import shift
@@ -50,27 +50,34 @@ def workers_of(process: int) -> list[psutil.Process]:
     return [child for child in psutil.Process(process).children() if "process_worker" in " ".join(child.cmdline())]
 
 
-class KillAfter(Counting):
-    """Kills one of the workers after so many shards, as often as it is told."""
+class KillOne(Counting):
+    """Kills the first of two workers, which a gate holds in a shard, when the other is ready; then opens the gate."""
 
-    def __init__(self, shards: int, times: int = 1) -> None:
+    def __init__(self, gate: Gate) -> None:
         super().__init__()
-        self.after, self.times = shards, times
+        self.gate, self.killed = gate, 0
 
-    def shard(self) -> None:
-        super().shard()
-        if self.shards_done >= self.after and self.times:
-            self.times -= 1
-            workers_of(os.getpid())[0].send_signal(signal.SIGKILL)
+    def working(self, workers: int) -> None:
+        super().working(workers)
+        if workers == 2 and not self.killed:
+            victim = min(workers_of(os.getpid()), key=psutil.Process.create_time)
+            self.killed = victim.pid
+            victim.send_signal(signal.SIGKILL)
+            self.gate.open()
 
 
-def test_processes_give_the_bytes_of_one(folder: Path, texts: str, local: list[bytes], tmp_path: Path) -> None:
-    shown = KillAfter(3)
-    run(str(folder), texts, out=tmp_path / "run", workers=2, progress=shown, **OPTIONS)
-    assert contents(tmp_path / "run") == local
-    assert shown.workers == 2
-    assert any("is tried again" in said for said in shown.said), shown.said
+def test_processes_give_the_bytes_of_one(folder: Path, texts: str, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "open")
+    options = OPTIONS | {"relations": {"own": gate}}
+    run(str(folder), texts, out=tmp_path / "local", **options)
+    shown = KillOne(gate)
+    run(str(folder), texts, out=tmp_path / "run", workers=2, progress=shown, **options)
+    assert shown.killed
+    assert contents(tmp_path / "run") == contents(tmp_path / "local")
+    assert shown.shards_done == 8
     assert not workers_of(os.getpid())
+    (tried,) = (said for said in shown.said if "is tried again" in said)
+    assert f"(process {shown.killed}, killed by signal 9)" in tried
 
 
 def test_a_run_begun_here_goes_on_with_workers(folder: Path, texts: str, local: list[bytes], tmp_path: Path) -> None:

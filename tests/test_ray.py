@@ -15,14 +15,14 @@ from typing import Any
 import psutil
 import pytest
 
+from crews import Gate
 from headscope.errors import HeadscopeError
-from headscope.measures.own_relations import Labels
-from long import first_of
 from runs import TEXTS, Counting, run
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens on 127.0.0.1 alone
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'headscope[ray]'")
+ray.cloudpickle.register_pickle_by_value(sys.modules["crews"])  # nodes do not have the tests
 
 FILES = ("result.nc", "heads.parquet", "texts.parquet")
 OPTIONS: dict[str, Any] = {"shard_size": 2, "per_text": True, "threads": 1}
@@ -48,7 +48,7 @@ def cluster() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def local(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     out = tmp_path_factory.mktemp("local") / "run"
-    run(str(folder), TEXTS, out=out, **OPTIONS)
+    run(str(folder), TEXTS, out=out, relations={"own": Gate(out / "never")}, **OPTIONS)
     return contents(out)
 
 
@@ -56,16 +56,30 @@ def contents(out: Path) -> list[bytes]:
     return [(out / name).read_bytes() for name in FILES]
 
 
-class KillNode(Counting):
-    """Kills the first node that it finds at work on a shard, its workers with it, once some shards are done."""
+class OpenFor(Counting):
+    """Opens the gate when so many workers are ready, so that all of them compute some of the shards."""
 
-    def __init__(self, cluster: Any) -> None:
+    def __init__(self, gate: Gate, workers: int) -> None:
         super().__init__()
-        self.cluster, self.killed = cluster, ""
+        self.gate, self.wanted, self.most = gate, workers, 0
 
     def working(self, workers: int) -> None:
         super().working(workers)
-        for node in [] if self.killed or not self.shards_done else list(self.cluster.worker_nodes):
+        self.most = max(self.most, workers)
+        if workers == self.wanted:
+            self.gate.open()
+
+
+class KillNode(Counting):
+    """Kills a node that is at work on a shard, its workers with it, when both of two are ready; opens the gate then."""
+
+    def __init__(self, cluster: Any, gate: Gate) -> None:
+        super().__init__()
+        self.cluster, self.gate, self.killed = cluster, gate, ""
+
+    def working(self, workers: int) -> None:
+        super().working(workers)
+        for node in [] if self.killed or workers < 2 else list(self.cluster.worker_nodes):
             raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
             processes = [raylet, *raylet.children(recursive=True)]
             titles = [" ".join(process.cmdline()) for process in processes]
@@ -73,42 +87,52 @@ class KillNode(Counting):
                 for process in processes:
                     process.send_signal(signal.SIGKILL)
                 self.killed = node.node_id
+                self.gate.open()
                 return
 
 
-def slow_in_workers() -> Labels:
-    """A relation that takes its time, so that a node can be met at work."""
-    here = os.getpid()
-
-    def slow(window: Any) -> list[int]:
-        time.sleep(0.1 * (os.getpid() != here))
-        return [0] * len(window)
-
-    return slow
-
-
-@pytest.mark.parametrize("workers", first_of([4, 1, 2]))
+@pytest.mark.parametrize("workers", [4, 1, 2])
 def test_workers_of_a_cluster_give_the_bytes_of_one_process(
     workers: int, cluster: Any, folder: Path, local: list[bytes], tmp_path: Path
 ) -> None:
-    out, shown = tmp_path / "run", Counting()
+    out, gate = tmp_path / "run", Gate(tmp_path / "open")
+    shown = OpenFor(gate, workers)
     run(str(folder), TEXTS, out=out, engine="ray", ray_address=cluster.address, workers=workers, progress=shown,
-        **OPTIONS)  # fmt: skip
+        relations={"own": gate}, **OPTIONS)  # fmt: skip
     assert contents(out) == local
-    assert 1 <= (shown.workers or 0) <= workers
+    assert shown.most == workers
     assert not ray.is_initialized()
 
 
-def test_a_node_that_is_killed_costs_its_shards_in_flight_alone(cluster: Any, folder: Path, tmp_path: Path) -> None:
-    options = OPTIONS | {"relations": {"own": slow_in_workers()}}
-    run(str(folder), TEXTS, out=tmp_path / "local", **options)
-    shown = KillNode(cluster)
+def test_a_node_that_is_killed_costs_its_shards_in_flight_alone(
+    cluster: Any, folder: Path, local: list[bytes], tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "open")
+    shown = KillNode(cluster, gate)
     run(str(folder), TEXTS, out=tmp_path / "run", engine="ray", ray_address=cluster.address, workers=2, progress=shown,
-        **options)  # fmt: skip
+        relations={"own": gate}, **OPTIONS)  # fmt: skip
     assert shown.killed
     assert any("is tried again" in said for said in shown.said), shown.said
     assert shown.shards_done == 12
-    assert contents(tmp_path / "run") == contents(tmp_path / "local")
+    assert contents(tmp_path / "run") == local
+
+
+def test_workers_for_whom_there_is_no_room_keep_nobody_waiting(
+    cluster: Any, folder: Path, local: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headscope.runs.roster.PATIENCE", 2.0)
+    gate = Gate(tmp_path / "open")
+    gate.open()
+    shown = Counting()
+    run(str(folder), TEXTS, out=tmp_path / "run", engine="ray", ray_address=cluster.address, workers=9, progress=shown,
+        relations={"own": gate}, **OPTIONS)  # fmt: skip
+    assert contents(tmp_path / "run") == local
+    assert any(said.startswith("waiting for the cluster: a worker takes 1 CPUs and 0 GPUs, and") for said in shown.said)
+    with pytest.raises(HeadscopeError, match=r"no node of the Ray cluster has the 99 CPUs and 0 GPUs.*--threads"):
+        run(str(folder), TEXTS[:2], engine="ray", ray_address=cluster.address, workers=1, threads=99)
+    assert not ray.is_initialized()
+    with pytest.raises(HeadscopeError, match=r"no node of the Ray cluster has the 1 CPUs and 1 GPUs"):
+        run(str(folder), TEXTS[:2], engine="ray", ray_address=cluster.address, workers=1, threads=1, gpus_per_worker=1)
 
 
 def test_a_module_that_nodes_do_not_have_is_told(
@@ -125,6 +149,8 @@ def test_a_module_that_nodes_do_not_have_is_told(
 def test_a_cluster_that_is_not_there_is_told(folder: Path) -> None:
     with pytest.raises(HeadscopeError, match=r"Ray cluster '127.0.0.1:1' cannot be reached.*--ray-address"):
         run(str(folder), TEXTS[:2], engine="ray", ray_address=f"{HERE}:1")
+    with pytest.raises(HeadscopeError, match=r"is of Ray's client.*on a node of the cluster"):
+        run(str(folder), TEXTS[:2], engine="ray", ray_address=f"ray://{HERE}:10001")
 
 
 def test_a_run_goes_on_after_the_head_was_restarted(folder: Path, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from headscope.texts.pieces import Piece, PieceSurvey
 class CrewEngine:
     """Runs shards on a crew."""
 
-    def __init__(self, crew: Crew) -> None:
-        self.crew, self.roster = crew, Roster(crew)
+    def __init__(self, crew: Crew, say: Callable[[str], None]) -> None:
+        self.crew, self.roster = crew, Roster(crew, say)
         self._facts: EngineFacts | None = None
         self._trouble = ""  # of the worker that was prepared first
 

@@ -25,6 +25,11 @@ class RayCrew:
         self.spec, self.gpus = spec, gpus
         self._began = not ray.is_initialized()
         if self._began:
+            if (address or "").startswith("ray://"):
+                raise HeadscopeError(
+                    f"{address!r} is of Ray's client, which workers are not run through",
+                    "type the command on a node of the cluster, with --ray-address HEAD:6379 or auto",
+                )
             _check_reachable(address)
             try:
                 ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=False)
@@ -33,7 +38,12 @@ class RayCrew:
         self._head = str(ray.get_runtime_context().gcs_address)
         self._seen = time.monotonic()  # when the head was last known to be there
         self._lost = False
-        self.wanted, self.cores = self._shares(workers, cores)
+        try:
+            self.wanted, self.cores = self._shares(workers, cores)
+        except BaseException:
+            if self._began:
+                ray.shutdown()
+            raise
         self._actors: dict[int, Any] = {}
         self._waiting: dict[Any, tuple[int, int]] = {}  # by reference: worker and call
         self._hired = self._calls = 0
@@ -58,6 +68,12 @@ class RayCrew:
         if cores is None:
             per_node = -(-workers // len(nodes))
             cores = max(1, int(min(node["CPU"] for node in nodes)) // per_node)
+        if not any(node["CPU"] >= cores and node.get("GPU", 0) >= self.gpus for node in nodes):
+            raise HeadscopeError(
+                f"no node of the Ray cluster has the {cores} CPUs and {self.gpus:g} GPUs that a worker needs",
+                "ask for fewer: --threads (threads=), --gpus-per-worker (gpus_per_worker=); `ray status` tells what "
+                "there is",
+            )
         return workers, cores
 
     def hire(self) -> int:
@@ -150,7 +166,7 @@ class RayCrew:
 def _check_reachable(address: str | None) -> None:
     """Ray itself tries for many minutes; whether anybody listens there is known at once."""
     host, _, port = (address or "").rpartition(":")
-    if not port.isdigit() or "/" in host:  # "auto", or an address of Ray's client
+    if not port.isdigit():  # "auto"
         return
     try:
         socket.create_connection((host, int(port)), timeout=10).close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,14 +17,17 @@ from headscope.runs.places import PlacedShard
 AnyShard = Shard | PlacedShard
 FAILED_STARTS = 3  # workers in a row that end before they are ready: the machine's fault, or the model's
 WAIT = 0.5  # seconds at a time
+PATIENCE = 30.0  # seconds until it is said that workers are awaited
 FACTS, PREPARE = "facts", "prepare"  # what every worker is asked first
 
 
 @dataclass(slots=True)
 class Member:
-    """One worker: whether it is ready, and the shards it has."""
+    """One worker: whether it has come and is ready, and the shards it has."""
 
     calls: dict[int, str | AnyShard] = field(default_factory=dict)  # what was asked, in order
+    hired: float = field(default_factory=time.monotonic)
+    came: bool = False  # has answered anything
     ready: bool = False
 
     @property
@@ -35,9 +39,10 @@ class Member:
 class Roster:
     """Hires workers and remembers what they were asked."""
 
-    def __init__(self, crew: Crew) -> None:
-        self.crew = crew
+    def __init__(self, crew: Crew, say: Callable[[str], None]) -> None:
+        self.crew, self.say = crew, say
         self.members: dict[int, Member] = {}
+        self._said_waiting = False
         self._order: tuple[WorkOrder, int | None] | None = None
         self._failed_starts = 0
 
@@ -119,9 +124,18 @@ class Roster:
                     self.lost(answer.worker)
 
     def answers(self) -> list[Answer]:
-        """What has come; waits a moment for the first."""
+        """What has come; waits a moment for the first. Where workers do not come for long, it is said why."""
         with told_if_lost():
-            return self.crew.answers(WAIT)
+            found = self.crew.answers(WAIT)
+            for answer in found:
+                if answer.worker in self.members:
+                    self.members[answer.worker].came = True
+            now = time.monotonic()
+            late = any(not member.came and now - member.hired > PATIENCE for member in self.members.values())
+            if late and not self._said_waiting and (why := self.crew.trouble()):
+                self.say(why)
+            self._said_waiting = late
+            return found
 
 
 @contextmanager

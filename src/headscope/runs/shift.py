@@ -1,13 +1,13 @@
 """Shards computed by a crew of workers: who gets which, what is tried again, what is put aside.
 
-Each worker has one shard that it computes and one that waits, so that it is never idle and memory is bounded by the
-number of workers. Where a worker ends, what it had goes to others; the shard that it was at has had one try. Three
-tries, and the shard is put aside, so that it cannot end one worker after the other.
+Each worker that is ready has one shard that it computes and one that waits, so that it is never idle and memory is
+bounded by the number of workers; one that has not come yet keeps nobody waiting. Where a worker ends, what it had goes
+to others; the shard that it was at has had one try. Three tries, and the shard is put aside, so that it cannot end one
+worker after the other.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Iterator
 
@@ -16,11 +16,10 @@ from headscope.runs.computer import Ready, TooMuch
 from headscope.runs.crew import Answer
 from headscope.runs.engine import ComputedShard, EngineFacts, Work
 from headscope.runs.folder import FinishedShard
-from headscope.runs.roster import FACTS, PREPARE, WAIT, AnyShard, Member, Roster
+from headscope.runs.roster import FACTS, PREPARE, AnyShard, Member, Roster
 
 TRIES = 3  # of a shard, each of which ended a worker
 IN_HAND = 2  # shards that a worker has: one at work, one waiting
-PATIENCE = 30.0  # seconds until it is said that workers are awaited
 
 
 class Shift:
@@ -33,60 +32,40 @@ class Shift:
         self.again: deque[AnyShard] = deque()
         self.tries: Counter[int] = Counter()
         self.exhausted = False
-        self.heard = time.monotonic()  # when a worker last answered
-        self.said_waiting = self.said_trouble = False
+        self.said_trouble = False
         self._say_trouble(trouble)
 
     def run(self) -> None:
         """Until all shards are done or put aside, or it is to stop and what was begun is done."""
-        self._give()
-        while any(member.shards for member in self.members.values()):
-            answers = self.crew.answers(WAIT)
-            for answer in answers:
-                self._take(answer)
-            if answers:
-                self.heard, self.said_waiting = time.monotonic(), False
-            elif time.monotonic() - self.heard > PATIENCE and not self.said_waiting:
-                self.said_waiting = True
-                why = self.crew.trouble()
-                if why:
-                    self.work.progress.say(why)
+        while self._left() or any(member.shards for member in self.members.values()):
             self._give()
+            for answer in self.roster.answers():
+                self._take(answer)
             self.work.progress.working(sum(member.ready for member in self.members.values()))
-        if self.work.stopping() and not (self.exhausted and not self.again):
+        if self.work.stopping() and (self.again or not self.exhausted):
             raise KeyboardInterrupt
 
-    def _next(self) -> AnyShard | None:
-        """The next shard to compute."""
+    def _left(self) -> bool:
+        """Whether there is a shard to give; it then stands first in `again`."""
         if self.work.stopping():
-            return None
-        if self.again:
-            return self.again.popleft()
-        shard = None if self.exhausted else next(self.coming, None)
-        self.exhausted = shard is None
-        return shard
+            return False
+        if not self.again and not self.exhausted:
+            shard = next(self.coming, None)
+            self.exhausted = shard is None
+            if shard is not None:
+                self.again.append(shard)
+        return bool(self.again)
 
     def _give(self) -> None:
-        """Give every worker what it can take; hire where shards are left that nobody has."""
+        """Give every worker what it can take; hire where shards are left and workers are missing."""
         for in_hand in range(IN_HAND):  # first everybody one, then everybody one to wait
-            for number, member in list(self.members.items()):
-                if len(member.shards) == in_hand:
-                    self._give_to(number, member)
-        while len(self.members) < self.crew.wanted:
-            shard = self._next()
-            if shard is None:
-                return
-            number = self.roster.hire_one()
-            self._hand(number, self.members[number], shard)
-
-    def _give_to(self, number: int, member: Member) -> None:
-        shard = self._next()
-        if shard is not None:
-            self._hand(number, member, shard)
-
-    def _hand(self, number: int, member: Member, shard: AnyShard) -> None:
-        call = self.crew.call(number, "shard", shard, self.work.batch(shard.number))
-        member.calls[call] = shard
+            for number, member in self.members.items():
+                if member.ready and len(member.shards) == in_hand and self._left():
+                    shard = self.again.popleft()
+                    call = self.crew.call(number, "shard", shard, self.work.batch(shard.number))
+                    member.calls[call] = shard
+        if self._left():
+            self.roster.hire()
 
     # ------------------------------------------------------------------ answers
 
@@ -155,7 +134,7 @@ class Shift:
         if not member.ready:
             self.roster.failed(why)
         shards = member.shards
-        if shards and member.ready:
+        if shards:
             self.tries[shards[0].number] += 1
             if self.tries[shards[0].number] >= TRIES:
                 self.work.put_aside(shards.pop(0), why)
