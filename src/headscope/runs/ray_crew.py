@@ -96,13 +96,18 @@ class RayCrew:
             time.sleep(seconds)
             return []
         try:
-            ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=seconds)
+            references = list(self._waiting)
+            ready, _ = ray.wait(references, num_returns=1, timeout=seconds)
+            if ready:  # and whatever else is there already: of a thousand workers many answer at once
+                ready, _ = ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)
         except Exception as error:
             raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
         if not ready:
             self._look_for_the_head()
         found = []
         for reference in ready:
+            if reference not in self._waiting:
+                continue  # of a worker whose end was told just now
             worker, call = self._waiting.pop(reference)
             try:
                 found.append(Answer(worker, call, ray.get(reference)))
