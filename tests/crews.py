@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from headscope.models.spec import ModelSpec
 from headscope.runs.computer import ShardComputer
@@ -40,8 +40,11 @@ class Killed(BaseException):
 class ThreadCrew:
     """Stands in for `ProcessCrew`. What is said to and by workers is pickled, as it is on its way elsewhere."""
 
+    room: ClassVar[int] = 100  # workers at once; others are hired and do not come until one of them ends
+
     def __init__(self, spec: ModelSpec, workers: int, cores: int) -> None:
         self.spec, self.wanted, self.cores = spec, workers, cores
+        self._places, self._closed = threading.Semaphore(self.room), threading.Event()
         self._calls: dict[int, queue.Queue[Any]] = {}
         self._answers: queue.Queue[Answer] = queue.Queue()
         self._threads: list[threading.Thread] = []
@@ -61,6 +64,15 @@ class ThreadCrew:
         return self._number
 
     def _work(self, worker: int) -> None:
+        while not self._places.acquire(timeout=0.05):
+            if self._closed.is_set():
+                return
+        try:
+            self._answer_calls(worker)
+        finally:
+            self._places.release()
+
+    def _answer_calls(self, worker: int) -> None:
         computer, calls = ShardComputer(self.spec, self.cores), self._calls[worker]
         while (packed := calls.get()) is not None:
             number, method, arguments = pickle.loads(packed)
@@ -86,9 +98,10 @@ class ThreadCrew:
         self._calls[worker].put(None)
 
     def trouble(self) -> str:
-        return ""
+        return f"there is room for {self.room}"
 
     def close(self) -> None:
+        self._closed.set()
         for worker in self._calls:
             self.dismiss(worker)
         for thread in self._threads:

@@ -14,10 +14,11 @@ import psutil
 import pytest
 
 import headscope
-from crews import Gate, ThreadCrew
+from crews import Gate, Killed, ThreadCrew
 from headscope.errors import HeadscopeError
 from headscope.models.spec import ModelSpec
 from headscope.runs import shift
+from headscope.runs.computer import ShardComputer
 from headscope.runs.process_crew import ProcessCrew
 from runs import TEXTS, Counting, Tiny, run, stop_after
 
@@ -127,6 +128,33 @@ def test_a_shard_that_ends_every_worker_is_named_and_put_aside(
     run(str(folder), texts, progress=again, **options)
     assert again.kept == 3
     assert json.loads((tmp_path / "run" / "run.json").read_text())["finished"]
+
+
+def test_workers_for_whom_there_is_no_room_keep_nobody_waiting(
+    folder: Path, texts: str, local: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the look through the texts, nor shards, nor the tokens' names at the end wait for them."""
+    monkeypatch.setattr("headscope.runs.engines.ProcessCrew", ThreadCrew)
+    monkeypatch.setattr("headscope.runs.roster.PATIENCE", 0.0)
+    monkeypatch.setattr(ThreadCrew, "room", 1)
+    ends = iter([True])
+
+    class Ends(Counting):
+        def shard(self) -> None:
+            super().shard()
+            if self.shards_done == 3:
+                monkeypatch.setattr(
+                    ShardComputer, "shard", lambda *given: kills() if next(ends, False) else one(*given)
+                )
+
+    def kills() -> None:
+        raise Killed
+
+    one, shown = ShardComputer.shard, Ends()
+    run(str(folder), texts, out=tmp_path / "run", workers=4, progress=shown, **OPTIONS)
+    assert contents(tmp_path / "run") == local
+    assert shown.said[0] == "there is room for 1"
+    assert len([said for said in shown.said if "is tried again" in said]) == 1
 
 
 def test_a_model_that_workers_cannot_load_is_told_in_its_own_words(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ class CrewEngine:
         waiting = deque(range(len(pieces)))
         while len(found) < len(pieces):
             self.roster.hire(min(self.crew.wanted, len(pieces)))
-            for number in self.roster.members:
-                if waiting and not any(worker == number for worker, _ in asked):
+            for number, member in self.roster.members.items():
+                if waiting and member.came and not any(worker == number for worker, _ in asked):
                     piece = waiting.popleft()
                     asked[number, self.crew.call(number, "survey", pieces[piece])] = piece
             for answer in self.roster.answers():

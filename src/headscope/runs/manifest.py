@@ -39,10 +39,11 @@ class Manifest:
 
     @property
     def key(self) -> str:
-        """A hash of what decides a shard's data beside its texts, by which shards of another run are told apart."""
+        """A hash of what decides a shard's data, by which shards of another run are told apart."""
         model = {name: value for name, value in self.model.items() if name != "name"}  # a folder may have been moved
         plan = {name: value for name, value in asdict(self.plan).items() if name != "batches"}
-        decides = json.dumps([self.schema, self.settings, model, plan], sort_keys=True)
+        texts = self.texts.get("fingerprint")  # of a stream there is none: its shards are compared by their own hashes
+        decides = json.dumps([self.schema, self.settings, model, texts, plan], sort_keys=True)
         return hashlib.sha256(decides.encode()).hexdigest()[:16]
 
     def differences(self, now: Manifest) -> list[str]:

@@ -42,6 +42,7 @@ class Roster:
     def __init__(self, crew: Crew, say: Callable[[str], None]) -> None:
         self.crew, self.say = crew, say
         self.members: dict[int, Member] = {}
+        self._greetings: set[int] = set()  # calls that only show that a worker has come
         self._said_waiting = False
         self._order: tuple[WorkOrder, int | None] | None = None
         self._failed_starts = 0
@@ -57,6 +58,7 @@ class Roster:
         """One more worker, told what is to be done where that is known."""
         number = self.crew.hire()
         self.members[number] = Member()
+        self._greetings.add(self.crew.call(number, "process"))
         if self._order is not None:
             self._tell_order(number)
         return number
@@ -100,11 +102,11 @@ class Roster:
         calls[self.crew.call(number, PREPARE, order, (), batch or 1)] = PREPARE
 
     def ask(self, method: str, *arguments: Any) -> tuple[int, Any]:
-        """A worker and its answer; another one is asked where it ends before."""
+        """A worker and its answer; another one is asked where it ends before. One that has come is asked first."""
         while True:
-            number = next(iter(self.members), None)
-            if number is None:
-                number = self.hire_one()
+            if not self.members:
+                self.hire_one()
+            number = next((each for each, member in self.members.items() if member.came), next(iter(self.members)))
             call = self.crew.call(number, method, *arguments)
             answer = self._answer_to(number, call)
             if not answer.died:
@@ -126,16 +128,24 @@ class Roster:
     def answers(self) -> list[Answer]:
         """What has come; waits a moment for the first. Where workers do not come for long, it is said why."""
         with told_if_lost():
-            found = self.crew.answers(WAIT)
-            for answer in found:
-                if answer.worker in self.members:
-                    self.members[answer.worker].came = True
+            found = [answer for answer in self.crew.answers(WAIT) if not self._is_greeting(answer)]
             now = time.monotonic()
             late = any(not member.came and now - member.hired > PATIENCE for member in self.members.values())
             if late and not self._said_waiting and (why := self.crew.trouble()):
                 self.say(why)
             self._said_waiting = late
             return found
+
+    def _is_greeting(self, answer: Answer) -> bool:
+        """Whether an answer says no more than that its worker is there; a model that cannot be loaded is an error."""
+        if answer.worker in self.members and not answer.died:
+            self.members[answer.worker].came = True
+        if answer.call not in self._greetings or answer.died:
+            return False
+        self._greetings.discard(answer.call)
+        if answer.error is not None:
+            raise answer.error
+        return True
 
 
 @contextmanager
