@@ -135,3 +135,48 @@ def s3_bucket() -> Iterator[str]:
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
         yield "s3://bucket"
+
+
+@contextmanager
+def gcs_server(*, conditional: bool) -> Iterator[str]:
+    """Google's storage, emulated on a port of this machine; gives its address.
+
+    The emulator takes no notice of preconditions. With `conditional` it is given the one that matters here: an upload
+    that asks for generation 0 is refused with 412 where there is an object, as the service documents it.
+    """
+    from http import HTTPStatus
+
+    from gcp_storage_emulator import server as emulator
+    from gcp_storage_emulator.exceptions import NotFound
+
+    lock = threading.Lock()
+
+    def checked(upload: Callable[..., Any]) -> Callable[..., Any]:
+        def insert(request: Any, response: Any, storage: Any, *rest: Any, **named: Any) -> Any:
+            with lock:
+                if request.query.get("ifGenerationMatch") == ["0"]:
+                    name = request.query["name"][0] if "name" in request.query else request.data["meta"]["name"]
+                    try:
+                        storage.get_file_obj(request.params["bucket_name"], name)
+                    except NotFound:
+                        return upload(request, response, storage, *rest, **named)
+                    response.status = HTTPStatus.PRECONDITION_FAILED
+                    return None
+                return upload(request, response, storage, *rest, **named)
+
+        return insert
+
+    before = [dict(handlers) for _, handlers in emulator.HANDLERS]
+    if conditional:
+        for _, handlers in emulator.HANDLERS:
+            for method, handler in handlers.items():
+                if handler is emulator.objects.insert:
+                    handlers[method] = checked(handler)
+    server = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{server._api._httpd.server_address[1]}"
+    finally:
+        server.stop()
+        for (_, handlers), were in zip(emulator.HANDLERS, before, strict=True):
+            handlers.update(were)
