@@ -170,9 +170,11 @@ def test_workers_of_a_driver_that_lost_its_claim_write_nothing_that_counts(
                 holders[0]._ended.set()
                 holders[0]._thread.join()
                 by_workers(folder)
+                Faulty.writers.clear()
 
     with pytest.raises(ClaimLost, match="has taken over the run"):
         by_workers(folder, progress=Suspended())
+    assert not [path for path in Faulty.writers if "/shards/" in path]
     assert contents(OUT) == local
     shown = Counting()
     by_workers(folder, progress=shown)
