@@ -73,7 +73,13 @@ class ThreadCrew:
             self._places.release()
 
     def _answer_calls(self, worker: int) -> None:
-        computer, calls = ShardComputer(self.spec, self.cores), self._calls[worker]
+        calls = self._calls[worker]
+        try:
+            computer = ShardComputer(self.spec, self.cores)
+        except Exception as error:  # it is told to whoever asks first
+            number, _, _ = pickle.loads(calls.get())
+            self._answers.put(Answer(worker, number, error=error))
+            return
         while (packed := calls.get()) is not None:
             number, method, arguments = pickle.loads(packed)
             try:

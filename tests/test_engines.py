@@ -162,6 +162,26 @@ def test_a_model_that_workers_cannot_load_is_told_in_its_own_words(tmp_path: Pat
         run(str(tmp_path / "nowhere"), TEXTS, out=tmp_path / "run", workers=1)
 
 
+def test_a_worker_that_fails_to_load_its_model_is_replaced(
+    folder: Path, texts: str, local: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once is an accident; again and again it is told."""
+    monkeypatch.setattr("headscope.runs.engines.ProcessCrew", ThreadCrew)
+    load, fails = ModelSpec.load, iter([True, True])
+
+    def loaded(self: ModelSpec) -> Any:
+        if next(fails, False):
+            raise RuntimeError("the card is busy")
+        return load(self)
+
+    monkeypatch.setattr(ModelSpec, "load", loaded)
+    run(str(folder), texts, out=tmp_path / "run", workers=1, **OPTIONS)
+    assert contents(tmp_path / "run") == local
+    fails = iter([True] * 9)
+    with pytest.raises(HeadscopeError, match=r"3 workers in a row ended.*RuntimeError: the card is busy"):
+        run(str(folder), texts, out=tmp_path / "other", workers=1, **OPTIONS)
+
+
 def test_workers_that_end_before_they_are_ready_do_not_go_on_for_ever(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

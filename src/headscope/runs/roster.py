@@ -128,7 +128,7 @@ class Roster:
     def answers(self) -> list[Answer]:
         """What has come; waits a moment for the first. Where workers do not come for long, it is said why."""
         with told_if_lost():
-            found = [answer for answer in self.crew.answers(WAIT) if not self._is_greeting(answer)]
+            found = [heard for answer in self.crew.answers(WAIT) if (heard := self._heard(answer)) is not None]
             now = time.monotonic()
             late = any(not member.came and now - member.hired > PATIENCE for member in self.members.values())
             if late and not self._said_waiting and (why := self.crew.trouble()):
@@ -136,16 +136,24 @@ class Roster:
             self._said_waiting = late
             return found
 
-    def _is_greeting(self, answer: Answer) -> bool:
-        """Whether an answer says no more than that its worker is there; a model that cannot be loaded is an error."""
-        if answer.worker in self.members and not answer.died:
-            self.members[answer.worker].came = True
-        if answer.call not in self._greetings or answer.died:
-            return False
-        self._greetings.discard(answer.call)
-        if answer.error is not None:
-            raise answer.error
-        return True
+    def _heard(self, answer: Answer) -> Answer | None:
+        """An answer as it matters to others; None where it says no more than that its worker has come.
+
+        A worker that could not load its model has failed to come; where that is the user's to fix, it is said at once.
+        """
+        if answer.died:
+            return answer
+        if answer.call in self._greetings:
+            self._greetings.discard(answer.call)
+            if answer.error is None:
+                if answer.worker in self.members:
+                    self.members[answer.worker].came = True
+                return None
+            if isinstance(answer.error, HeadscopeError):
+                raise answer.error
+            self.crew.dismiss(answer.worker)
+            return Answer(answer.worker, 0, died=f"{type(answer.error).__name__}: {brief(answer.error)}")
+        return answer
 
 
 @contextmanager
