@@ -190,6 +190,28 @@ def test_workers_that_end_before_they_are_ready_do_not_go_on_for_ever(
         run(str(folder), TEXTS, out=tmp_path / "run", workers=2)
 
 
+@pytest.mark.parametrize(("visible", "cards"), [(None, "0 1 0"), ("3,5", "3 5 3")])
+def test_workers_share_out_the_graphics_cards(
+    visible: str | None, cards: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("headscope.runs.process_crew.STARTED_BY", "import time; time.sleep(60)")
+    crew = ProcessCrew(ModelSpec(str(folder)), 3, 1)
+    seen = [_card_of(crew, crew.hire()) for _ in range(3)]
+    assert " ".join(seen) == cards
+    crew.dismiss(2)
+    assert _card_of(crew, crew.hire()) == cards.split()[1]  # the one that is free
+    crew.close()
+
+
+def _card_of(crew: ProcessCrew, worker: int) -> str:
+    return psutil.Process(crew._processes[worker].popen.pid).environ()["CUDA_VISIBLE_DEVICES"]
+
+
 def test_what_cannot_travel_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(HeadscopeError, match=r"cannot be sent to other processes.*in a module"):
         run(str(folder), TEXTS[:2], out=tmp_path / "a", workers=1, relations={"own": lambda window: [0] * len(window)})
