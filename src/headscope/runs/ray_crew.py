@@ -182,7 +182,8 @@ def _check_reachable(address: str | None) -> None:
 def _unreachable(address: str | None, error: Exception) -> HeadscopeError:
     return HeadscopeError(
         f"the Ray cluster {address or 'of this machine'!r} cannot be reached: {brief(error)}",
-        "check --ray-address; `ray status` on its head shows whether it runs",
+        "check --ray-address; `ray status` on its head shows whether it runs; a cluster that asks for a token wants "
+        "RAY_AUTH_MODE=token, and the head's ~/.ray/auth_token",
     )
 
 
