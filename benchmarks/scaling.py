@@ -146,8 +146,8 @@ def merge(number: int, large: bool) -> dict[str, float]:
         folder = RunFolder(Path(temporary) / "run")
         shards = []
         for place in range(number):
-            about = FinishedShard(place, "", 4, 4, f"{place:064x}", [])
-            shards.append(folder.put_shard(about, data, {}))
+            about = FinishedShard(place, "", 4, 4, f"{place:064x}", "", [])
+            shards.append(folder.writer.put(about, data, {}))
         before, began = peak_memory(), time.perf_counter()
         words = lambda ids: [str(each) for each in ids]  # noqa: E731
         write_result(Path(temporary) / "result.nc", [FolderShards(folder, shards, shapes)], shapes, {}, words)

@@ -54,6 +54,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder("gpt2", tmp_path_factory.mktemp("gpt2"))
 
 
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """A bucket of a local S3 server, one for all tests of a process: s3fs keeps to the first address it was given."""
+    from remote import s3_bucket
+
+    with s3_bucket() as bucket:
+        yield bucket
+
+
 # ---------------------------------------------------------------------- the viewer's server
 
 

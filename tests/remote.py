@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -25,12 +25,16 @@ class Faulty(MemoryFileSystem):
     draw: ClassVar[random.Random] = random.Random(0)
     failed: ClassVar[int] = 0
     written: ClassVar[list[str]] = []
+    writers: ClassVar[dict[str, str]] = {}  # by path: the thread that put it last
+    after_put: ClassVar[Callable[[str], None] | None] = None  # called once an object is there
     lock: ClassVar[threading.Lock] = threading.Lock()
 
     @classmethod
     def clear(cls, **faults: Any) -> None:
         cls.store.clear()
         cls.written.clear()
+        cls.writers.clear()
+        cls.after_put = None
         cls.failed, cls.draw = 0, random.Random(7)
         for name, value in ({"rate": 0.0, "half": False, "lost": False, "lag": 0} | faults).items():
             setattr(cls, name, value)
@@ -53,8 +57,11 @@ class Faulty(MemoryFileSystem):
                 raise OSError("503 Slow Down")
             super().pipe_file(path, value[: len(value) // 2] if fails and self.half else value, mode=mode)
             self.written.append(self._strip_protocol(path))
+            self.writers[self._strip_protocol(path)] = threading.current_thread().name
             if fails:
                 raise OSError("the connection was lost")
+        if type(self).after_put is not None:
+            type(self).after_put(self._strip_protocol(path))
 
     def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
         with self.lock:
@@ -85,7 +92,20 @@ class Overwriting(MemoryFileSystem):
         super().pipe_file(path, value)
 
 
-for kind in (Faulty, Overwriting):
+class LooksFirst(MemoryFileSystem):
+    """A store whose package leaves a conditional create to fsspec, `looksfirst://`: it looks, and then puts."""
+
+    protocol = "looksfirst"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    pipe_file = fsspec.AbstractFileSystem.pipe_file
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return super()._strip_protocol(str(path).replace("looksfirst://", "memory://"))
+
+
+for kind in (Faulty, Overwriting, LooksFirst):
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
 
 
@@ -101,3 +121,62 @@ def s3_server() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+@contextmanager
+def s3_bucket() -> Iterator[str]:
+    """A bucket of such a server, with credentials for it."""
+    import pytest
+
+    with s3_server() as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", address)
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
+        yield "s3://bucket"
+
+
+@contextmanager
+def gcs_server(*, conditional: bool) -> Iterator[str]:
+    """Google's storage, emulated on a port of this machine; gives its address.
+
+    The emulator takes no notice of preconditions. With `conditional` it is given the one that matters here: an upload
+    that asks for generation 0 is refused with 412 where there is an object, as the service documents it.
+    """
+    from http import HTTPStatus
+
+    from gcp_storage_emulator import server as emulator
+    from gcp_storage_emulator.exceptions import NotFound
+
+    lock = threading.Lock()
+
+    def checked(upload: Callable[..., Any]) -> Callable[..., Any]:
+        def insert(request: Any, response: Any, storage: Any, *rest: Any, **named: Any) -> Any:
+            with lock:
+                if request.query.get("ifGenerationMatch") == ["0"]:
+                    name = request.query["name"][0] if "name" in request.query else request.data["meta"]["name"]
+                    try:
+                        storage.get_file_obj(request.params["bucket_name"], name)
+                    except NotFound:
+                        return upload(request, response, storage, *rest, **named)
+                    response.status = HTTPStatus.PRECONDITION_FAILED
+                    return None
+                return upload(request, response, storage, *rest, **named)
+
+        return insert
+
+    before = [dict(handlers) for _, handlers in emulator.HANDLERS]
+    if conditional:
+        for _, handlers in emulator.HANDLERS:
+            for method, handler in handlers.items():
+                if handler is emulator.objects.insert:
+                    handlers[method] = checked(handler)
+    server = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{server._api._httpd.server_address[1]}"
+    finally:
+        server.stop()
+        for (_, handlers), were in zip(emulator.HANDLERS, before, strict=True):
+            handlers.update(were)

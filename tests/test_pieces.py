@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crews import ThreadCrew
 from headscope.errors import HeadscopeError
 from headscope.runs.deal import deal
 from headscope.runs.places import deal_places
@@ -98,7 +99,10 @@ def test_a_reader_goes_on_where_it_is(folder_of_texts: Path) -> None:
     assert survey_piece(pieces[0]).bad.number == 2
 
 
-def test_workers_read_the_texts_themselves(folder: Path, folder_of_texts: Path, tmp_path: Path) -> None:
+def test_workers_read_the_texts_themselves(
+    folder: Path, folder_of_texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headscope.runs.engines.ProcessCrew", ThreadCrew)
     options: dict[str, Any] = {"shard_size": 6, "threads": 1, "group_field": "group", "cluster_field": "article"}
     local = run(str(folder), str(folder_of_texts), out=tmp_path / "a", **options)
     shown = Counting()

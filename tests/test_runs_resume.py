@@ -96,8 +96,8 @@ def test_a_damaged_shard_is_computed_again(tiny: Tiny, tmp_path: Path) -> None:
     shown = Counting()
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "run", shard_size=4, progress=shown))
     assert [said for said in shown.said if "damaged" in said] == [
-        "shard 1 is damaged and is computed again",
-        "shard 2 is damaged and is computed again",
+        "shard 1 is damaged or of another run, and is computed again",
+        "shard 2 is damaged or of another run, and is computed again",
     ]
     assert shown.kept == 8
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,11 @@ from headscope.errors import HeadscopeError
 from headscope.runs.folder import RunFolder
 from headscope.stores import Store, claims, objects, open_store
 from headscope.stores.store import ClaimLost
-from remote import Faulty, s3_server
+from remote import Faulty
 from runs import TEXTS, Counting, Tiny, run, same_bytes, stop_after
 
 OPTIONS: dict[str, Any] = {"shard_size": 4, "per_text": True, "threads": 1}
 FILES = ("result.nc", "heads.parquet", "texts.parquet")
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """A bucket of a local S3 server."""
-    with s3_server() as address, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", address)
-        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
-        yield "s3://bucket"
 
 
 @pytest.fixture
@@ -127,9 +114,10 @@ def test_a_holder_that_was_away_learns_that_another_has_taken_over(monkeypatch: 
     other.close()
 
 
-def test_a_store_that_overwrites_is_refused(tiny: Tiny) -> None:
-    with pytest.raises(HeadscopeError, match=r"overwrites what it is asked to create.*conditional puts"):
-        run(tiny("gpt2"), TEXTS[:2], out="overwriting://run")
+@pytest.mark.parametrize("kind", ["overwriting", "looksfirst"])
+def test_a_store_in_which_two_could_win_is_refused(kind: str, tiny: Tiny) -> None:
+    with pytest.raises(HeadscopeError, match=r"has no conditional create.*conditional puts"):
+        run(tiny("gpt2"), TEXTS[:2], out=f"{kind}://run")
 
 
 def test_addresses_that_cannot_be_used_are_told(tiny: Tiny) -> None:

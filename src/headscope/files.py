@@ -1,9 +1,10 @@
-"""Files that are whole or not there: written under another name, flushed to the disk, then renamed."""
+"""Files of this disk and their names; they are whole or not there: written under another name, then renamed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,41 @@ from pathlib import Path
 from headscope.errors import HeadscopeError, brief
 
 OTHER_FOLDER = "name a folder that can be written to and has room"
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+OF_THIS_DISK = re.compile(r"(file|local)://(?=.)", re.IGNORECASE)
+
+
+def is_url(name: object) -> bool:
+    """Whether a name is of a store, and not of this disk.
+
+    >>> is_url("s3://bucket/run"), is_url("runs/one"), is_url(Path("s3://bucket")), is_url("file:///runs/one")
+    (True, False, False, False)
+    """
+    return isinstance(name, str) and URL.match(name) is not None and OF_THIS_DISK.match(name) is None
+
+
+def disk_path(name: str | os.PathLike[str]) -> str:
+    """A path of this disk, which may be written as an address.
+
+    >>> disk_path("file:///runs/one"), disk_path("runs/one")
+    ('/runs/one', 'runs/one')
+    """
+    return OF_THIS_DISK.sub("", name, count=1) if isinstance(name, str) else os.fspath(name)
+
+
+def disk_file(name: str | os.PathLike[str]) -> Path:
+    """The path of what is to be written: pages, figures and the like go to this disk.
+
+    >>> disk_file("s3://bucket/report.html")
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: 's3://bucket/report.html' is no path of this disk, and only runs can be written ...
+    """
+    if is_url(name):
+        raise HeadscopeError(
+            f"{name!r} is no path of this disk, and only runs can be written elsewhere",
+            "name a path of this disk, and copy it from there",
+        )
+    return Path(disk_path(name))
 
 
 @contextmanager
@@ -104,7 +140,7 @@ def page_path(out: str | Path) -> Path:
     Traceback (most recent call last):
     headscope.errors.HeadscopeError: 'report.txt' is not named like a web page. To fix it: end the name in .html.
     """
-    target = Path(out)
+    target = disk_file(out)
     if target.suffix.lower() not in (".html", ".htm"):
         raise HeadscopeError(f"{str(out)!r} is not named like a web page", "end the name in .html")
     return target

@@ -15,6 +15,7 @@ from headscope.choices import READINGS
 from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
+from headscope.files import disk_file
 from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
 
@@ -62,7 +63,7 @@ def run_inspect(args: Namespace) -> None:
     else:
         _print(inspection, args)
     if args.save:
-        files = save(inspection, Path(args.save), args.layer, args.head, args.theta, tuple(args.format or ["png"]))
+        files = save(inspection, disk_file(args.save), args.layer, args.head, args.theta, tuple(args.format or ["png"]))
         where = sys.stderr if args.json else sys.stdout
         print("\nsaved:", *files, sep="\n  ", file=where)
 
@@ -249,7 +250,7 @@ def run_demo(args: Namespace) -> None:
     show.bullets(inspection.in_words())
     show.paragraph("\n" + CAUTION, style="dim")
     layer, head = telling_head(inspection)
-    files = save(inspection, Path(args.out), layer, head, 0.3, ("png",))
+    files = save(inspection, disk_file(args.out), layer, head, 0.3, ("png",))
     show.paragraph("\nLook at the figures", style="bold")
     meaning = (
         "every number behind this, as a labelled dataset",

@@ -6,12 +6,11 @@ import json
 import sys
 from argparse import Namespace
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.errors import HeadscopeError
-from headscope.files import page_path, write_whole
+from headscope.files import disk_file, page_path, write_whole
 from headscope.texts import decode, read_text
 from headscope.windows.text import in_a_line
 
@@ -67,7 +66,7 @@ def _format(args: Namespace) -> str:
     if args.format is not None or args.out is None:
         form = str(args.format or "text")
     else:
-        suffix = Path(args.out).suffix.lower()
+        suffix = disk_file(args.out).suffix.lower()
         if suffix not in FORMATS:
             raise HeadscopeError(
                 f"the name {args.out!r} does not tell what to write", "end it in .txt, .jsonl or .html, or say --format"
@@ -92,7 +91,7 @@ def _write(cut: Cut, form: str, out: str | None) -> None:
         if out is None:
             print(content, end="")
             return
-        written = write_whole(Path(out), content)
+        written = write_whole(disk_file(out), content)
     number = len(cut.ends)
     print(f"wrote {number:,} segment{'s' * (number != 1)} to {written}")
 

@@ -7,13 +7,13 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.cli.analyze_texts import corpus_of
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
+from headscope.files import disk_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -64,7 +64,7 @@ def run_figures(args: Namespace) -> None:
     """Draw the figures into a folder."""
     from headscope.report.writing import draw_all
 
-    folder = Path(args.out)
+    folder = disk_file(args.out)
     if folder.exists() and not folder.is_dir():
         raise HeadscopeError(f"{args.out!r} is a file and cannot be written to as a folder", "name a folder")
     result, controls = open_run(args)

@@ -17,7 +17,7 @@ from headscope.cli.analyze_texts import parse_layers
 from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import given_text
 from headscope.errors import HeadscopeError
-from headscope.files import page_path
+from headscope.files import disk_path, is_url, page_path
 from headscope.texts import check_text, example_passage
 
 if TYPE_CHECKING:
@@ -41,19 +41,19 @@ def run_view(args: Namespace) -> None:
         _serve(desk, args)
 
 
-def _run(args: Namespace) -> Path | None:
+def _run(args: Namespace) -> str | None:
     """The run that is meant, where what was given is one."""
     if args.what is None or not args.what.strip():
         return None
-    path = Path(args.what)
+    if is_url(args.what) and not re.search(r"\s", args.what):
+        return _alone(args)
+    path = Path(disk_path(args.what))
     try:
         there = path.exists()
     except (OSError, ValueError):  # a text may not be a possible name of a file
         there = False
     if there and (path.is_dir() or path.suffix == ".nc"):
-        if args.file is not None:
-            raise HeadscopeError("there are a run and a text", "give one of them")
-        return path
+        return _alone(args)
     if not there and (path.suffix == ".nc" or re.fullmatch(r"\S*[/\\\\]\S*", args.what)):
         raise HeadscopeError(
             f"there is no run or file {args.what!r}", "check the path; a text of one word goes into a --file"
@@ -61,6 +61,13 @@ def _run(args: Namespace) -> Path | None:
     if there:
         raise HeadscopeError(f"{args.what!r} is a file", f"read the text in it with --file {args.what}")
     return None
+
+
+def _alone(args: Namespace) -> str:
+    """The run's name, where no text was given beside it."""
+    if args.file is not None:
+        raise HeadscopeError("there are a run and a text", "give one of them")
+    return str(args.what)
 
 
 def _desk_of_text(args: Namespace) -> Desk:
@@ -87,7 +94,7 @@ def _desk_of_text(args: Namespace) -> Desk:
     return desk
 
 
-def _desk_of_run(args: Namespace, path: Path) -> Desk:
+def _desk_of_run(args: Namespace, run: str) -> Desk:
     from headscope.cli.show_findings import has_model, open_run
     from headscope.report.writing import checked
     from headscope.view.desk import Desk
@@ -95,7 +102,7 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
 
     if args.layers or args.window or args.start:
         raise HeadscopeError("--layers, --window and --start are of a text, not of a run", "leave them out")
-    args.run = str(path)
+    args.run = run
     result, controls = open_run(args)
     state: dict[str, Any] = {"page": "run"}
     if args.layer is not None:

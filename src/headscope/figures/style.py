@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from headscope.errors import HeadscopeError
-from headscope.files import written_whole
+from headscope.files import disk_file, written_whole
 from headscope.windows.text import in_a_line
 
 # Zero is white, similarity darkens towards violet, dissimilarity stays a light blue: readable in grey as well.
@@ -62,7 +62,7 @@ class Picture(Figure):
 
     def save(self, file: str | Path) -> Path:
         """Write as SVG, PDF or PNG, by the file's ending."""
-        file = Path(file)
+        file = disk_file(file)
         kind = file.suffix.lstrip(".").lower()
         if kind not in FORMATS:
             raise HeadscopeError(f"{file.name!r} is not a figure format", f"end the name in .{', .'.join(FORMATS)}")

@@ -13,6 +13,7 @@ import xarray as xr
 
 from headscope.choices import Choices, check_theta, first_high_bin
 from headscope.errors import HeadscopeError
+from headscope.files import disk_file
 from headscope.inspection.capture import Captured
 from headscope.inspection.core import ReadText
 from headscope.inspection.parts import FocalToken, token_table
@@ -265,9 +266,9 @@ class Inspection(ReadText, InspectionShortcuts):
         """Write the dataset as netCDF, which plain `xarray.open_dataset` reads."""
         from headscope.inspection.saving import write_dataset
 
-        if Path(file).suffix != ".nc":
+        if disk_file(file).suffix != ".nc":
             raise HeadscopeError(f"{str(file)!r} is not named like a netCDF file", "end the name in .nc")
-        return write_dataset(self.to_dataset(), Path(file))
+        return write_dataset(self.to_dataset(), disk_file(file))
 
     def settings(self) -> dict[str, Any]:
         """The choices that matter for one text, by name."""

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from headscope.errors import HeadscopeError, brief
+from headscope.files import disk_file
 from headscope.models.source import FETCH_AGAIN, read_json
 
 COPIED = ("*.json", "*.txt", "*.model", "*.tiktoken", "LICENSE*", "README.md")
@@ -26,7 +27,7 @@ def convert(folder: str | Path, out: str | Path, tokenizer: str | Path | None = 
     Unpickling is restricted to tensors: a file that holds anything else is refused. `tokenizer`, a tokenizer.json, is
     put beside the weights where the folder has none that transformers can use.
     """
-    folder, out = Path(folder), Path(out)
+    folder, out = Path(folder), disk_file(out)
     try:
         _check_places(folder, out, tokenizer)
     except OSError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.control import USUAL, Control, read_control
 from headscope.errors import HeadscopeError
-from headscope.files import write_whole
+from headscope.files import disk_file, write_whole
 from headscope.models.load import load
 from headscope.report.writing import draw_all, write_report
 from headscope.runs.analysis import analyze, split_options
@@ -64,7 +64,7 @@ def reproduce(
             "give files or a list, or ask for no controls (--controls without names, controls=[])",
         )
     say = tell or (lambda message: None)
-    folder = Path(out)
+    folder = disk_file(out)
     how: dict[str, Any] = {"device": device, "dtype": dtype, "revision": revision}
     say("loading the model")
     trained = load(model, **how)

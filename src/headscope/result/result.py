@@ -15,7 +15,7 @@ import xarray as xr
 
 from headscope.choices import described
 from headscope.errors import HeadscopeError
-from headscope.files import written_whole
+from headscope.files import disk_file, disk_path, is_url, written_whole
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.variables import Shape
 from headscope.result.adding import ResultBlocks, check_same, shared_texts
@@ -26,7 +26,7 @@ from headscope.result.rows import HEADS, TEXTS
 from headscope.result.schema import FILE, read_attributes
 from headscope.result.stack_writer import BLOCKS, GROUPS
 from headscope.shortcuts import ResultShortcuts
-from headscope.stores import fetch, is_url
+from headscope.stores import fetch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ class Result(ResultShortcuts):
         """Open a run's folder or a result file; what is on an object store (s3://…) is fetched."""
         if is_url(path):
             return cls._fetched(str(path))
-        path = Path(path)
+        path = Path(disk_path(path))
         file = path / FILE if path.is_dir() else path
         if path.is_dir() and not file.exists():
             raise HeadscopeError(
@@ -81,7 +81,7 @@ class Result(ResultShortcuts):
         folder = tempfile.TemporaryDirectory(prefix="headscope-")
         base, _, last = url.rpartition("/")
         if not last.endswith(".nc"):
-            base, last = url.rstrip("/"), FILE
+            base, last = url, FILE
         names = (last, HEADS, TEXTS)
         files = fetch(base, names, Path(folder.name))
         if not files or files[0].name != names[0]:
@@ -257,7 +257,7 @@ class Result(ResultShortcuts):
 
     def save(self, file: str | Path) -> Path:
         """Copy the result to a file of its own."""
-        target = Path(file)
+        target = disk_file(file)
         if target.suffix != ".nc":
             raise HeadscopeError(f"{str(file)!r} is not named like a netCDF file", "end the name in .nc")
         with written_whole(target) as partial:

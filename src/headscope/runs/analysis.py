@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -78,23 +78,19 @@ def analyze(
     relations = dict(relations or {})
     reading, choices = split_options(options)
     work = checked_sizes(WorkOptions(shard_size, batch_size, threads, per_text, path))
-    with closing(
-        make_engine(model, control, engine, EngineOptions(workers, threads, ray_address, gpus_per_worker))
-    ) as chosen:
+    progress = choose_progress(progress)
+    with ExitStack() as held:
+        held.callback(progress.finish)
+        asked = EngineOptions(workers, threads, ray_address, gpus_per_worker)
+        chosen = held.enter_context(closing(make_engine(model, control, engine, asked, progress.say)))
         facts = chosen.facts()
         settings = make_settings(facts.model, choices, layers=layers, relations=relations)
         corpus = open_texts(texts, **reading, seed=settings.choices.seed)
-        progress = choose_progress(progress)
-        try:
-            survey = checked_survey(corpus, strict, progress, chosen)
-            temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
-            folder = RunFolder(temporary.name if temporary is not None else out)  # type: ignore[arg-type]
-            try:
-                run(chosen, facts, settings, relations, Texts.of(corpus, survey), folder, progress, strict, work)
-            finally:
-                folder.close()
-        finally:
-            progress.finish()
+        survey = checked_survey(corpus, strict, progress, chosen)
+        temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
+        folder = RunFolder(temporary.name if temporary is not None else out)  # type: ignore[arg-type]
+        held.callback(folder.close)
+        run(chosen, facts, settings, relations, Texts.of(corpus, survey), folder, progress, strict, work)
     if temporary is None:
         return Result.open(out)  # type: ignore[arg-type]
     return Result(Path(temporary.name) / FILE, keep=temporary)  # the folder is removed with the last that keeps it

@@ -21,6 +21,7 @@ from headscope.runs.progress import Progress
 from headscope.runs.row_files import row_files
 from headscope.runs.settings import Settings
 from headscope.runs.worker import ShardResult
+from headscope.stores import Permit
 from headscope.texts import Record
 from headscope.texts.pieces import Piece, PieceSurvey
 
@@ -37,17 +38,19 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """What decides the sums of a shard, beside its texts and its batch size."""
+    """What decides the sums of a shard, beside its texts and its batch size, and where workers may put it."""
 
     settings: Settings
     relations: Mapping[str, Labels]
     per_text: bool
     path: str
+    plan: str  # `Manifest.key`
+    permit: Permit | None = None  # None: data are handed back to the process that asked
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedShard:
-    """What a shard came to, as it is kept."""
+    """What a shard came to, not kept yet."""
 
     about: FinishedShard
     data: bytes  # its sums, packed
@@ -68,8 +71,11 @@ class Work(Protocol):
     def use_less(self, number: int, batch: int) -> None:
         """Memory ran out in this shard with so many windows in a batch."""
 
-    def keep(self, computed: ComputedShard) -> None:
-        """Keep a shard that is finished."""
+    def keep(self, done: ComputedShard | FinishedShard) -> None:
+        """Keep a shard that is computed; of one that its worker has kept, take note."""
+
+    def joined(self, machine: str) -> None:
+        """A worker on this kind of machine has come."""
 
     def stopping(self) -> bool:
         """Whether no more shards are to be begun."""
@@ -103,12 +109,12 @@ class Engine(Protocol):
         """Let go of everything."""
 
 
-def finishing(shard: Shard, computed: ShardResult, tokenizer: Any, per_text: bool) -> Callable[[], ComputedShard]:
+def finishing(shard: Shard, computed: ShardResult, tokenizer: Any, order: WorkOrder) -> Callable[[], ComputedShard]:
     """How to make what is kept of a shard. A graphics card may still be at work: whoever calls this waits for it."""
     records = shard.records
-    tables = row_files(computed, tokenizer) if per_text else {}
+    tables = row_files(computed, tokenizer) if order.per_text else {}
     about = FinishedShard(
-        shard.number, shard.group, len(records), len(computed.windows), shard.hash, list(computed.refused)
+        shard.number, shard.group, len(records), len(computed.windows), shard.hash, order.plan, list(computed.refused)
     )
     sums = computed.sums
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,9 +45,13 @@ class EngineOptions:
 
 
 def make_engine(
-    model: Model | ModelSpec | str | None, control: str | None, engine: str | None, options: EngineOptions
+    model: Model | ModelSpec | str | None,
+    control: str | None,
+    engine: str | None,
+    options: EngineOptions,
+    say: Callable[[str], None],
 ) -> Engine:
-    """The engine that is meant. Without workers the model is loaded into this process."""
+    """The engine that is meant. Without workers the model is loaded into this process; `say` is told of troubles."""
     options.check(engine)
     read_control(control)
     if engine != RAY and options.workers is None:
@@ -62,7 +67,7 @@ def make_engine(
     else:
         workers = options.workers or 1
         crew = ProcessCrew(spec, workers, options.threads or max(1, (os.cpu_count() or 1) // workers))
-    made = CrewEngine(crew)
+    made = CrewEngine(crew, say)
     if isinstance(model, Model):
         _check_same_weights(made, model)
     return made

@@ -34,13 +34,14 @@ class Execution:
 
     def shards(self, by_place: bool) -> Iterator[Shard | PlacedShard]:
         """The shards that are not finished yet."""
+        found = self.folder.found_shards(self.manifest.key)
         for shard in self._dealt(by_place):
             self.clusters.add(shard.clusters)
             self.number = shard.number + 1
-            before = self.folder.finished_shard(shard.number)
+            before = found.get(shard.number)
             if before is None:
-                if self.folder.has_traces(shard.number):
-                    self.progress.say(f"shard {shard.number} is damaged and is computed again")
+                if shard.number in found:
+                    self.progress.say(f"shard {shard.number} is damaged or of another run, and is computed again")
                 yield shard
                 continue
             # Of placed shards the texts are not at hand here; that they are the same follows from the fingerprint.
@@ -68,9 +69,22 @@ class Execution:
         self.folder.write_manifest(self.manifest)
         self.progress.say(f"out of memory with {batch} windows in a batch: going on with {batch // 2}")
 
-    def keep(self, computed: ComputedShard) -> None:
-        """Write a shard to the folder."""
-        self.finished[computed.about.number] = self.folder.put_shard(computed.about, computed.data, computed.tables)
+    def keep(self, done: ComputedShard | FinishedShard) -> None:
+        """Write a shard to the folder, unless its worker has done so."""
+        if isinstance(done, ComputedShard):
+            done = self.folder.writer.put(done.about, done.data, done.tables)
+        self.finished[done.number] = done
+
+    def joined(self, machine: str) -> None:
+        """Unlike machines are said and written down."""
+        machines = self.manifest.machines
+        if machine not in machines:
+            machines.append(machine)
+            self.folder.write_manifest(self.manifest)
+            self.progress.say(
+                f"note: the workers' machines are of different kinds ({'; '.join(machines)}); last digits depend on "
+                "which one computed a shard"
+            )
 
     def put_aside(self, shard: Shard | PlacedShard, why: str) -> None:
         """Go on without a shard, for now."""

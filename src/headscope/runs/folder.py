@@ -1,7 +1,8 @@
 """The run's folder: its settings and the shards that are done, in a store that is claimed while a process works in it.
 
-A shard is done when the small object that names its data, with their hashes, is there and they agree with it. Data are
-named by their own hash, so that whoever writes them writes the same under the same name.
+A shard is done when its record, the small object that names its data with their hashes, is there and they agree with
+it. Data are named by their own hash, so that whoever writes them writes the same under the same name: the process that
+claimed the folder, one of its workers, or both.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from typing import Protocol
 
 from headscope.errors import HeadscopeError, brief
 from headscope.files import sha256_of
@@ -22,6 +25,7 @@ from headscope.runs.manifest import Manifest, read_manifest
 from headscope.stores import Store, open_store
 
 MANIFEST, SHARDS, SUMS = "run.json", "shards", "h5"
+AT_ONCE = 32  # shards that are looked at, or removed, at the same time: a store far away answers slowly, but to many
 GROUPS_AT_ONCE = 8  # whose sums are held while blocks are made
 OWN = (MANIFEST, SHARDS, "claims")  # what a run's folder may hold before there is a manifest
 
@@ -35,8 +39,36 @@ class FinishedShard:
     texts: int
     windows: int
     hash: str  # of its texts
+    plan: str  # `Manifest.key` of the run that it is of
     refused: list[str]  # texts that no window could be made of
     files: dict[str, tuple[str, int]] = field(default_factory=dict)  # hash and size of its data, by kind
+
+
+class _Checked(Protocol):
+    """A claim, held by this process or by the one that it works for."""
+
+    def check(self) -> None: ...
+
+
+class ShardWriter:
+    """Keeps shards in a run's folder, under a claim on it."""
+
+    def __init__(self, store: Store, claim: _Checked) -> None:
+        self.store, self.claim = store, claim
+
+    def put(self, shard: FinishedShard, data: bytes, tables: Mapping[str, bytes]) -> FinishedShard:
+        """Keep a shard: its data and tables first, then the record that says that they are whole."""
+        contents = {SUMS: data, **tables}
+        files = {name: (hashlib.sha256(content).hexdigest(), len(content)) for name, content in contents.items()}
+        shard = replace(shard, files=files)
+        self.claim.check()  # whoever was away for long leaves nothing lying about in a folder that is another's
+        for name, content in contents.items():
+            self.store.write(_data(shard, name), content)
+        text = json.dumps(asdict(shard))
+        own_hash = hashlib.sha256(text.encode()).hexdigest()
+        self.claim.check()
+        self.store.write(_record(shard.number), json.dumps({"about": text, "hash": own_hash}).encode())
+        return shard
 
 
 class RunFolder:
@@ -45,6 +77,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.store: Store = open_store(path)
         self.claim = self.store.claim()
+        self.writer = ShardWriter(self.store, self.claim)
 
     @property
     def name(self) -> str:
@@ -82,21 +115,18 @@ class RunFolder:
 
     # ------------------------------------------------------------------ shards
 
-    def put_shard(self, shard: FinishedShard, data: bytes, tables: Mapping[str, bytes]) -> FinishedShard:
-        """Keep a shard: its data and tables first, then what says that they are whole."""
-        for name, content in {SUMS: data, **tables}.items():
-            shard.files[name] = (hashlib.sha256(content).hexdigest(), len(content))
-            self.store.write(_data(shard, name), content)
-        text = json.dumps(asdict(shard))
-        own_hash = hashlib.sha256(text.encode()).hexdigest()
-        self.claim.check()
-        self.store.write(_about(shard.number), json.dumps({"about": text, "hash": own_hash}).encode())
-        return shard
+    def found_shards(self, plan: str) -> dict[int, FinishedShard | None]:
+        """The shards of which a listing shows traces; None for what is damaged, or of another plan.
 
-    def finished_shard(self, number: int) -> FinishedShard | None:
-        """What is known of a finished shard; None where it is missing or damaged."""
+        A listing that lags costs time alone: what it does not show is computed again, to the same bytes.
+        """
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            numbers = self.numbers()
+            return dict(zip(numbers, threads.map(lambda number: self._found(number, plan), numbers), strict=True))
+
+    def _found(self, number: int, plan: str) -> FinishedShard | None:
         try:
-            stored = json.loads(self.store.read(_about(number)))
+            stored = json.loads(self.store.read(_record(number)))
             if hashlib.sha256(stored["about"].encode()).hexdigest() != stored["hash"]:
                 return None
             told = json.loads(stored["about"])
@@ -104,7 +134,7 @@ class RunFolder:
             whole = (
                 self.store.is_whole(_data(shard, name), size, hash_) for name, (hash_, size) in shard.files.items()
             )
-            sound = shard.number == number and all(whole)
+            sound = (shard.number, shard.plan) == (number, plan) and all(whole)
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return None
         return shard if sound else None
@@ -113,14 +143,6 @@ class RunFolder:
         """The shards of which there are traces, as far as a listing shows them."""
         stems = [name.removeprefix(f"{SHARDS}/").removesuffix(".json") for name in self.store.names(SHARDS)]
         return sorted(int(stem) for stem in stems if stem.isdigit())
-
-    def has_traces(self, number: int) -> bool:
-        """Whether there are traces of a shard, whole or not."""
-        try:
-            self.store.read(_about(number))
-        except FileNotFoundError:
-            return False
-        return True
 
     def data(self, shard: FinishedShard) -> bytes | Path:
         """A shard's sums, packed."""
@@ -134,7 +156,7 @@ class RunFolder:
         """A shard's data; what comes over a network is looked at again."""
         content = self.store.at_hand(_data(shard, name))
         if isinstance(content, bytes) and _hash_of(content) != shard.files[name][0]:
-            self.store.remove(_about(shard.number))
+            self.store.remove(_record(shard.number))
             raise HeadscopeError(
                 f"shard {shard.number} of the run in {self.name!r} is damaged", "the same command computes it again"
             )
@@ -142,8 +164,8 @@ class RunFolder:
 
     def remove_shards(self) -> None:
         """Remove the shards, once the result holds them."""
-        for name in self.store.names(SHARDS):
-            self.store.remove(name)
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            list(threads.map(self.store.remove, self.store.names(SHARDS)))
 
     # ------------------------------------------------------------------ what comes of it
 
@@ -160,7 +182,7 @@ class RunFolder:
             return None
 
 
-def _about(number: int) -> str:
+def _record(number: int) -> str:
     return f"{SHARDS}/{number:06d}.json"
 
 

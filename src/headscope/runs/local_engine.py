@@ -21,7 +21,7 @@ from headscope.runs.machine import kind_of_machine
 from headscope.runs.paths import attention_lacks, choose_path
 from headscope.runs.worker import ShardAhead, ShardResult, Threads, Worker
 from headscope.texts import Record
-from headscope.texts.pieces import Piece, PieceSurvey, survey_piece
+from headscope.texts.pieces import Piece, PieceSurvey, survey_pieces
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -43,11 +43,7 @@ class LocalEngine:
 
     def survey(self, pieces: Sequence[Piece], on_progress: Callable[[int], None]) -> list[PieceSurvey]:
         """One piece after the other."""
-        surveys: list[PieceSurvey] = []
-        for piece in pieces:
-            surveys.append(survey_piece(piece))
-            on_progress(sum(each.texts for each in surveys))
-        return surveys
+        return survey_pieces(pieces, on_progress)
 
     def choose_path(self, wanted: str | None, choices: Choices) -> tuple[str, str]:
         """Who counts here."""
@@ -78,11 +74,16 @@ class LocalEngine:
                     raise KeyboardInterrupt
             _wait_for(waiting, work)
 
+    @property
+    def order(self) -> WorkOrder:
+        """What is to be done."""
+        if self._order is None:
+            raise AssertionError("prepare comes first")
+        return self._order
+
     def worker(self) -> Worker:
         """A worker as it was ordered."""
-        order = self._order
-        if order is None:
-            raise AssertionError("prepare comes first")
+        order = self.order
         return Worker(
             self.model, order.settings, order.relations, threads=self._threads, per_text=order.per_text, path=order.path
         )
@@ -100,7 +101,7 @@ class LocalEngine:
                 work.use_less(shard.number, batch)
             else:
                 work.progress.settle(before + len(shard.records))
-                return finishing(shard, result, self.model.tokenizer, worker.per_text)
+                return finishing(shard, result, self.model.tokenizer, self.order)
             gc.collect()  # the error held what the batch had taken
 
     def token_text(self, ids: Sequence[int]) -> list[str]:

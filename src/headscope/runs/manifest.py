@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -35,6 +36,15 @@ class Manifest:
     def as_json(self) -> str:
         """As run.json holds it."""
         return json.dumps(asdict(self), indent=1)
+
+    @property
+    def key(self) -> str:
+        """A hash of what decides a shard's data, by which shards of another run are told apart."""
+        model = {name: value for name, value in self.model.items() if name != "name"}  # a folder may have been moved
+        plan = {name: value for name, value in asdict(self.plan).items() if name != "batches"}
+        texts = self.texts.get("fingerprint")  # of a stream there is none: its shards are compared by their own hashes
+        decides = json.dumps([self.schema, self.settings, model, texts, plan], sort_keys=True)
+        return hashlib.sha256(decides.encode()).hexdigest()[:16]
 
     def differences(self, now: Manifest) -> list[str]:
         """What would be another run, in words; neither the plan nor what a thing is called is looked at."""

@@ -85,7 +85,9 @@ def plan_run(
                 f"note: the run was started on another kind of machine ({'; '.join(before.machines)}, and now "
                 f"{'; '.join(other)}); last digits may differ"
             )
-        before.machines += other
+        if other:
+            before.machines += other
+            folder.write_manifest(before)
         if folder.claim.stale:
             progress.say(f"the last attempt ({folder.claim.stale}) ended before the run was finished; going on")
     return before
@@ -118,7 +120,7 @@ def prepare(
 ) -> None:  # fmt: skip
     """Get the engine ready; where memory is too short for the planned batches, plan smaller ones."""
     plan = manifest.plan
-    order = WorkOrder(settings, relations, plan.per_text, plan.path)
+    order = WorkOrder(settings, relations, plan.per_text, plan.path, manifest.key, folder.claim.permit)
     first = texts.first(TRIAL_TEXTS) if options.batch_size is None else []
     fits = engine.prepare(order, first, options.batch_size)
     if fits is not None and fits < plan.batches[0][1] and not folder.numbers():

@@ -8,9 +8,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
+
+import torch
 
 from headscope.errors import HeadscopeError, brief
 from headscope.models.spec import ModelSpec
@@ -24,6 +27,7 @@ LAST_WORDS = 2000  # characters of what a worker wrote before it ended
 class _Process:
     popen: subprocess.Popen[str]
     pipe: Connection[Any, Any]
+    card: str | None  # the graphics card that it sees
 
 
 class ProcessCrew:
@@ -39,6 +43,7 @@ class ProcessCrew:
     def hire(self) -> int:
         """Begin a process, which loads the model."""
         ours, theirs = socket.socketpair()
+        card = self._free_card()
         with theirs:
             popen = subprocess.Popen(
                 [sys.executable, "-c", STARTED_BY, str(theirs.fileno())],
@@ -50,12 +55,23 @@ class ProcessCrew:
                 errors="replace",
                 start_new_session=True,  # Ctrl-C is for the process that is asked to stop
                 env=os.environ
-                | {"OMP_NUM_THREADS": str(self.cores), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                | {"OMP_NUM_THREADS": str(self.cores), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+                | ({} if card is None else {"CUDA_VISIBLE_DEVICES": card}),
             )
         self._hired += 1
-        self._processes[self._hired] = _Process(popen, Connection(ours.detach()))
+        self._processes[self._hired] = _Process(popen, Connection(ours.detach()), card)
         self._send(self._hired, (self.spec, self.cores))
         return self._hired
+
+    def _free_card(self) -> str | None:
+        """Of several graphics cards the one with the fewest workers; None where there is no choice."""
+        number = torch.cuda.device_count() if self.spec.device in ("auto", "cuda") else 0
+        if number < 2:
+            return None
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        cards = visible.split(",")[:number] if visible else [str(card) for card in range(number)]
+        taken = Counter(process.card for process in self._processes.values())
+        return min(cards, key=lambda card: taken[card])
 
     def call(self, worker: int, method: str, *arguments: Any) -> int:
         """Ask a process."""

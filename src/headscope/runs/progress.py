@@ -23,12 +23,13 @@ class Progress:
         self.done = 0.0  # texts; a part of one where its windows are not all done
         self.kept = self.shards_done = 0  # kept: texts of shards that were finished before
         self.workers: int | None = None  # at work, where there are several
+        self.started = False
         self.began = time.monotonic()
         self._lock = threading.Lock()
 
     def start(self, texts: int | None, shards: int | None) -> None:
         """The work begins."""
-        self.texts, self.shards, self.began = texts, shards, time.monotonic()
+        self.texts, self.shards, self.began, self.started = texts, shards, time.monotonic(), True
         self.show()
 
     def surveyed(self, texts: int) -> None:
@@ -110,8 +111,9 @@ class Lines(Progress):
         self._print(json.dumps({"event": "message", "message": message}) if self.as_json else message)
 
     def finish(self) -> None:
-        """The last state."""
-        self.show(last=True)
+        """The last state, where there was work."""
+        if self.started:
+            self.show(last=True)
 
     def _print(self, line: str) -> None:
         print(line, file=self.stream, flush=True)
@@ -133,12 +135,12 @@ class Bar(Progress):
             console=self.console,
             transient=True,
         )
-        self.task = self.bar.add_task("reading texts", total=None, status="")
+        self.task = self.bar.add_task("loading the model", total=None, status="")
         self.bar.start()
 
     def surveyed(self, texts: int) -> None:
         """How many texts have been read so far."""
-        self.bar.update(self.task, status=f"{texts:,} texts")
+        self.bar.update(self.task, description="reading texts", status=f"{texts:,} texts")
 
     def show(self, last: bool = False) -> None:
         """Redraw."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from typing import Any
@@ -11,6 +12,7 @@ from headscope.models.spec import ModelSpec
 from headscope.runs.crew import Answer, CrewLost
 
 LOOK_EVERY, GONE_AFTER = 3.0, 10.0  # seconds: how often a silent cluster's head is looked for, when it counts as gone
+NOT_THERE = re.compile(r"No module named '[^']+'")
 
 
 class RayCrew:
@@ -23,6 +25,11 @@ class RayCrew:
         self.spec, self.gpus = spec, gpus
         self._began = not ray.is_initialized()
         if self._began:
+            if (address or "").startswith("ray://"):
+                raise HeadscopeError(
+                    f"{address!r} is of Ray's client, which workers are not run through",
+                    "type the command on a node of the cluster, with --ray-address HEAD:6379 or auto",
+                )
             _check_reachable(address)
             try:
                 ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=False)
@@ -31,7 +38,12 @@ class RayCrew:
         self._head = str(ray.get_runtime_context().gcs_address)
         self._seen = time.monotonic()  # when the head was last known to be there
         self._lost = False
-        self.wanted, self.cores = self._shares(workers, cores)
+        try:
+            self.wanted, self.cores = self._shares(workers, cores)
+        except BaseException:
+            if self._began:
+                ray.shutdown()
+            raise
         self._actors: dict[int, Any] = {}
         self._waiting: dict[Any, tuple[int, int]] = {}  # by reference: worker and call
         self._hired = self._calls = 0
@@ -56,6 +68,12 @@ class RayCrew:
         if cores is None:
             per_node = -(-workers // len(nodes))
             cores = max(1, int(min(node["CPU"] for node in nodes)) // per_node)
+        if not any(node["CPU"] >= cores and node.get("GPU", 0) >= self.gpus for node in nodes):
+            raise HeadscopeError(
+                f"no node of the Ray cluster has the {cores} CPUs and {self.gpus:g} GPUs that a worker needs",
+                "ask for fewer: --threads (threads=), --gpus-per-worker (gpus_per_worker=); `ray status` tells what "
+                "there is",
+            )
         return workers, cores
 
     def hire(self) -> int:
@@ -78,13 +96,18 @@ class RayCrew:
             time.sleep(seconds)
             return []
         try:
-            ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=seconds)
+            references = list(self._waiting)
+            ready, _ = ray.wait(references, num_returns=1, timeout=seconds)
+            if ready:  # and whatever else is there already: of a thousand workers many answer at once
+                ready, _ = ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)
         except Exception as error:
             raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
         if not ready:
             self._look_for_the_head()
         found = []
         for reference in ready:
+            if reference not in self._waiting:
+                continue  # of a worker whose end was told just now
             worker, call = self._waiting.pop(reference)
             try:
                 found.append(Answer(worker, call, ray.get(reference)))
@@ -148,7 +171,7 @@ class RayCrew:
 def _check_reachable(address: str | None) -> None:
     """Ray itself tries for many minutes; whether anybody listens there is known at once."""
     host, _, port = (address or "").rpartition(":")
-    if not port.isdigit() or "/" in host:  # "auto", or an address of Ray's client
+    if not port.isdigit():  # "auto"
         return
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
@@ -159,7 +182,8 @@ def _check_reachable(address: str | None) -> None:
 def _unreachable(address: str | None, error: Exception) -> HeadscopeError:
     return HeadscopeError(
         f"the Ray cluster {address or 'of this machine'!r} cannot be reached: {brief(error)}",
-        "check --ray-address; `ray status` on its head shows whether it runs",
+        "check --ray-address; `ray status` on its head shows whether it runs; a cluster that asks for a token wants "
+        "RAY_AUTH_MODE=token, and the head's ~/.ray/auth_token",
     )
 
 
@@ -168,6 +192,12 @@ def _cause(error: Any) -> BaseException:
     cause = getattr(error, "cause", None)
     if isinstance(cause, HeadscopeError):
         return HeadscopeError(cause.problem, cause.remedy)
+    missing = NOT_THERE.search(str(cause or error))
+    if missing is not None:
+        return HeadscopeError(
+            f"a worker cannot read what it was sent: {missing.group()}",
+            "put the module where Python finds it on every node, and begin Ray there after that",
+        )
     return RuntimeError(brief(cause or error))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
-from headscope.files import write_whole
+from headscope.files import disk_file, write_whole
 from headscope.models.fingerprint import model_fingerprint
 from headscope.shortcuts import HeadWeightsShortcuts
 
@@ -91,7 +91,7 @@ class HeadWeights(HeadWeightsShortcuts):
     def save(self, file: str | Path) -> Path:
         """Write them as JSON."""
         content = {"format": FORMAT, **asdict(self)}
-        return write_whole(Path(file), json.dumps(content, indent=1, default=_listed) + "\n")
+        return write_whole(disk_file(file), json.dumps(content, indent=1, default=_listed) + "\n")
 
 
 def fingerprint(model: Model) -> dict[str, Any]:

@@ -2,7 +2,16 @@
 
 from headscope.stores.disk import DiskStore
 from headscope.stores.objects import ObjectStore
-from headscope.stores.opening import fetch, is_url, open_store
-from headscope.stores.store import Claim, Store
+from headscope.stores.opening import fetch, open_permitted, open_store
+from headscope.stores.store import Claim, Permit, Store
 
-__all__ = ["Claim", "DiskStore", "ObjectStore", "Store", "fetch", "is_url", "open_store"]
+__all__ = [
+    "Claim",
+    "DiskStore",
+    "ObjectStore",
+    "Permit",
+    "Store",
+    "fetch",
+    "open_permitted",
+    "open_store",
+]

@@ -19,7 +19,7 @@ import psutil
 
 from headscope.errors import HeadscopeError
 from headscope.stores.disk import this_process
-from headscope.stores.store import ClaimLost
+from headscope.stores.store import ClaimLost, Permit
 
 FOLDER = "claims"
 BEAT = 5.0  # seconds between two signs of life
@@ -40,7 +40,8 @@ class ObjectClaim:
 
     def __init__(self, store: _Objects) -> None:
         self.store, self.stale, self._beats = store, "", 0
-        self._about = this_process() | {"token": secrets.token_hex(8)}
+        self.token = secrets.token_hex(8)
+        self._about = this_process() | {"token": self.token}
         before = newest(store)
         if before:
             self._wait_for_the_end_of(before)
@@ -51,15 +52,14 @@ class ObjectClaim:
         self._thread = threading.Thread(target=self._live, daemon=True)
         self._thread.start()
 
+    @property
+    def permit(self) -> Permit:
+        """What lets workers write under this claim."""
+        return Permit(self.store.name, self.number, self.token)
+
     def check(self) -> None:
         """Raise `ClaimLost` where the next number is taken."""
-        after = _read(self.store, self.number + 1)
-        if after is not None:
-            raise ClaimLost(
-                f"{_whose(after)} has taken over the run in {self.store.name!r}, because this process gave no sign of "
-                f"life for {SILENCE:.0f} seconds",
-                "let it finish; what this process had finished is kept",
-            )
+        _check_newest(self.store, self.number)
 
     def release(self) -> None:
         """Say that this process is done."""
@@ -101,6 +101,30 @@ class ObjectClaim:
         holder = _whose(_read(self.store, number) or {})
         return HeadscopeError(
             f"another process is working in {self.store.name!r}: {holder}", "wait for it, or stop it first"
+        )
+
+
+class PermittedClaim:
+    """The claim of the process that sent a permit, as one of its workers sees it."""
+
+    def __init__(self, store: _Objects, permit: Permit) -> None:
+        held = _read(store, permit.number)
+        if held is None or held.get("token") != permit.token:
+            raise HeadscopeError(f"{store.name!r} is another store here", "use one that all machines reach")
+        self.store, self.number = store, permit.number
+
+    def check(self) -> None:
+        """Raise `ClaimLost` where the next number is taken."""
+        _check_newest(self.store, self.number)
+
+
+def _check_newest(store: _Objects, number: int) -> None:
+    after = _read(store, number + 1)
+    if after is not None:
+        raise ClaimLost(
+            f"{_whose(after)} has taken over the run in {store.name!r}, because the process that had it gave no sign "
+            f"of life for {SILENCE:.0f} seconds",
+            "let it finish; what was finished before is kept",
         )
 
 

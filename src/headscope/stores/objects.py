@@ -24,6 +24,7 @@ from headscope.stores.store import below
 TRIES, FIRST_PAUSE = 6, 0.2  # of what may pass: throttling, a lost connection; pauses double
 FINAL = (FileNotFoundError, FileExistsError, PermissionError, NotImplementedError, IsADirectoryError)
 PROBE = "claims/probe-"
+WRITTEN = "be written"
 T = TypeVar("T")
 
 
@@ -57,12 +58,12 @@ class ObjectStore:
 
     def write(self, name: str, content: bytes) -> None:
         """Put an object, in the place of one that is there."""
-        self._patiently("be written", name, lambda path: self._files.pipe_file(path, content))
+        self._patiently(WRITTEN, name, lambda path: self._files.pipe_file(path, content))
 
     def create(self, name: str, content: bytes) -> bool:
         """Put an object where there is none; False where there is another. Of two that try, one can."""
         try:
-            self._patiently("be written", name, lambda path: self._files.pipe_file(path, content, mode="create"))
+            self._patiently(WRITTEN, name, lambda path: self._files.pipe_file(path, content, mode="create"))
         except FileExistsError:
             return self.read(name) == content  # an earlier try may have been carried out and its answer lost
         return True
@@ -103,7 +104,7 @@ class ObjectStore:
         """Put a file of this disk; with `create`, only where there is none."""
         mode = "create" if create else "overwrite"
         try:
-            self._patiently("be written", name, lambda path: self._files.put_file(str(file), path, mode=mode))
+            self._patiently(WRITTEN, name, lambda path: self._files.put_file(str(file), path, mode=mode))
         except FileExistsError:
             return False
         return True
@@ -122,13 +123,15 @@ class ObjectStore:
 
     def claim(self) -> ObjectClaim:
         """Claim the prefix, if this store is one in which a claim means something."""
+        if not creates_at_once(self._files):
+            raise self._no_claims()
         probe = PROBE + secrets.token_hex(8)
         try:
-            second = self.create(probe, b"1") and self.create(probe, b"2")
+            self.create(probe, b"1")
+            second = self.create(probe, b"2")
         except (NotImplementedError, ValueError, TypeError) as error:
             raise self._no_claims() from error
-        finally:
-            self.remove(probe)
+        self.remove(probe)
         if second:
             raise self._no_claims()
         self._claim = ObjectClaim(self)
@@ -136,8 +139,7 @@ class ObjectStore:
 
     def _no_claims(self) -> HeadscopeError:
         return HeadscopeError(
-            f"the store of {self.name!r} overwrites what it is asked to create, so that two runs could work in one "
-            "folder",
+            f"the store of {self.name!r} has no conditional create, so that two runs could work in one folder",
             "use a store with conditional puts (S3, Google Cloud Storage, Azure), or a folder of a disk",
         )
 
@@ -152,8 +154,14 @@ class ObjectStore:
             except FINAL as error:
                 if isinstance(error, PermissionError):
                     raise self._trouble(what, name, error, "check your credentials and rights") from error
+                if isinstance(error, FileNotFoundError) and what == WRITTEN:
+                    raise self._trouble(what, name, error, "name a bucket that is there, or create it") from error
                 raise
-            except (OSError, RuntimeError, TimeoutError) as error:
+            except (TypeError, ValueError):  # the package behind the address does not know such a call
+                raise
+            except Exception as error:  # every package has errors of its own
+                if "credentials" in f"{type(error).__name__} {error}".lower():
+                    raise self._trouble(what, name, error, "check your credentials and rights") from error
                 if attempt == TRIES - 1:
                     kept = "every finished shard is kept, and the same command goes on from there"
                     raise self._trouble(what, name, error, kept) from error
@@ -162,3 +170,16 @@ class ObjectStore:
 
     def _trouble(self, what: str, name: str, error: Exception, remedy: str) -> HeadscopeError:
         return HeadscopeError(f"'{self.name.rstrip('/')}/{name}' cannot {what}: {brief(error)}", remedy)
+
+
+def creates_at_once(filesystem: Any) -> bool:
+    """Whether its package has a conditional create. fsspec's own stand-in looks first and puts then: two could win.
+
+    >>> import fsspec
+    >>> [creates_at_once(fsspec.filesystem(kind)) for kind in ("memory", "file")]
+    [True, False]
+    """
+    from fsspec import AbstractFileSystem
+
+    own = type(filesystem)
+    return own.pipe_file is not AbstractFileSystem.pipe_file or hasattr(own, "_pipe_file")

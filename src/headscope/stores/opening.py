@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from headscope.errors import HeadscopeError, brief
+from headscope.files import disk_path, is_url
+from headscope.stores.claims import PermittedClaim
 from headscope.stores.disk import DiskStore
 from headscope.stores.objects import ObjectStore
-from headscope.stores.store import Store
+from headscope.stores.store import Permit, Store
 
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.")
 PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
-
-
-def is_url(name: object) -> bool:
-    """Whether a name is of a store, and not of this disk.
-
-    >>> is_url("s3://bucket/run"), is_url("runs/one"), is_url(Path("s3://bucket"))
-    (True, False, False)
-    """
-    return isinstance(name, str) and URL.match(name) is not None
 
 
 def open_store(name: str | Path) -> Store:
@@ -32,16 +23,28 @@ def open_store(name: str | Path) -> Store:
     'memory://runs/one'
     """
     if not is_url(name):
-        return DiskStore(name)
-    files, root = filesystem_of(str(name))
-    return ObjectStore(str(name), files, root)
+        return DiskStore(disk_path(name))
+    return _object_store(str(name))
+
+
+def open_permitted(permit: Permit) -> tuple[Store, PermittedClaim]:
+    """The store that a permit is for, in a worker; HeadscopeError where it is out of reach, or another one."""
+    store = _object_store(permit.url)
+    return store, PermittedClaim(store, permit)
+
+
+def _object_store(url: str) -> ObjectStore:
+    files, root = filesystem_of(url)
+    return ObjectStore(url, files, root)
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
     """fsspec's file system and the path in it, or what is wrong with the address. No listing comes from a cache."""
     import fsspec
 
-    kind = url.partition("://")[0]
+    kind, _, place = url.partition("://")
+    if not place.strip("/"):
+        raise HeadscopeError(f"{url!r} names no place", f"name one: {kind}://BUCKET/RUN")
     try:
         files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except (ImportError, ValueError) as error:
@@ -53,12 +56,13 @@ def filesystem_of(url: str) -> tuple[Any, str]:
 
 def fetch(url: str, names: Sequence[str], folder: Path) -> list[Path]:
     """Copy contents of a store into a folder of this disk: those of these names that there are."""
-    files, root = filesystem_of(url)
-    store, found = ObjectStore(url, files, root), []
+    store, found = _object_store(url), []
     for name in names:
         try:
             store.fetch(name, folder / name)
         except FileNotFoundError:
             continue
+        except HeadscopeError as error:
+            raise HeadscopeError(error.problem, "check the address, your credentials and the network") from error
         found.append(folder / name)
     return found

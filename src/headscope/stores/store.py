@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from headscope.errors import HeadscopeError
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """What lets a worker elsewhere write under the claim of the process that sent it (`open_permitted`)."""
+
+    url: str  # of the store
+    number: int  # of the claim
+    token: str  # by which the worker knows that its store of this name is the same one
 
 
 class Claim(Protocol):
@@ -16,6 +26,10 @@ class Claim(Protocol):
     @property
     def stale(self) -> str:
         """Who had it before and ended without giving it back; empty where nobody did."""
+
+    @property
+    def permit(self) -> Permit | None:
+        """For workers on any machine; None where only this machine has the store."""
 
     def check(self) -> None:
         """Raise `ClaimLost` where another process has it by now."""

@@ -15,10 +15,10 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from headscope.errors import HeadscopeError
-from headscope.stores import is_url
+from headscope.files import is_url
 from headscope.texts import readers
 from headscope.texts.one import passages
-from headscope.texts.pieces import Piece, PieceSurvey, pieces_of, survey_piece, survey_records
+from headscope.texts.pieces import Piece, PieceSurvey, pieces_of, survey_pieces, survey_records
 from headscope.texts.records import Bad, BadRecords, Fields, Record, from_item, storable
 from headscope.texts.text_hash import TextHash
 
@@ -177,15 +177,9 @@ class Corpus:
         """Look through all texts, where that is possible: how many, of which groups, and a hash of them all."""
         if not self.repeatable:
             return Survey(known=False)
-        surveys = []
         if self.pieces is not None:
-            for piece in self.pieces:
-                surveys.append(survey_piece(piece))
-                if on_progress is not None:
-                    on_progress(sum(each.texts for each in surveys))
-        else:
-            surveys.append(survey_records(_counted(self.records(), on_progress)))
-        return survey_of(surveys)
+            return survey_of(survey_pieces(self.pieces, on_progress))
+        return survey_of([survey_records(_counted(self.records(), on_progress))])
 
 
 def _counted(records: Iterator[Record | Bad], on_progress: Callable[[int], None] | None) -> Iterator[Record | Bad]:

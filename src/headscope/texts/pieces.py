@@ -6,7 +6,7 @@ by many at once. What is found in pieces is put together in their order, and is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +88,16 @@ def survey_records(records: Iterable[Record | Bad]) -> PieceSurvey:
 def survey_piece(piece: Piece) -> PieceSurvey:
     """Look through a piece."""
     return survey_records(piece.records())
+
+
+def survey_pieces(pieces: Sequence[Piece], on_progress: Callable[[int], None] | None = None) -> list[PieceSurvey]:
+    """Look through one piece after the other; told how many texts there are so far."""
+    surveys: list[PieceSurvey] = []
+    for piece in pieces:
+        surveys.append(survey_piece(piece))
+        if on_progress is not None:
+            on_progress(sum(each.texts for each in surveys))
+    return surveys
 
 
 Place = tuple[int, int]  # a piece, and a text of it, both from 0

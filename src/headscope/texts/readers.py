@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from headscope.errors import HeadscopeError, brief
-from headscope.stores import is_url
+from headscope.files import disk_path, is_url
 from headscope.texts.one import LARGEST_FILE
 from headscope.texts.records import Bad, Fields, Record, from_mapping, to_record
 from headscope.texts.remote import RemoteFile, find_remote
@@ -54,6 +54,7 @@ def find_files(names: list[str]) -> list[Path | RemoteFile]:
             raise HeadscopeError(
                 f"{name[:40]!r}… is not a path", "give texts as a list of strings, files by their names"
             )
+        name = disk_path(name)
         path = Path(name)
         if os.path.isdir(name):  # pathlib raises where a name is too long to be one
             inside = [file for file in sorted(path.rglob("*")) if file.is_file() and format_of(file)]
