@@ -1,4 +1,4 @@
-"""Attention that the kernels compute from queries and keys, against torch's softmax."""
+"""Attention that the kernels compute from queries and keys, against torch's softmax; maps with and without tiles."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import pytest
 import torch
 
 import headscope
-from cuda_on_cpu import cpu_kernels
+from cuda_on_cpu import CpuKernels, cpu_kernels
 from headscope.choices import Choices
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.variables import Shape
 from headscope.models.plain import plain_attention
 from headscope.tap import LayerHeads, Scores
 from headscope.windows import WindowBatch, corpus_windows
+from made_up_layers import LENGTH, Heads, feed, shapes, windows_of
 from test_corpus_numbers import TEXTS
 
 HEADS, GROUPS = 4, 2
@@ -57,3 +58,18 @@ def test_computed_attention_gives_the_sums_of_given_attention(
         else:
             far = np.abs(sums[1][name] - expected).sum() / max(np.abs(expected).sum(), 1)
             assert far < 1e-3, name
+
+
+def test_a_card_that_multiplies_no_tiles_counts_the_same(
+    embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums = []
+    for tiles in (True, False):
+        monkeypatch.setattr(CpuKernels, "tiles", tiles)
+        windows = WindowBatch(tuple(windows_of(embedded, TEXTS[:3])))
+        accumulator = CudaAccumulator(shapes("encoder"), Choices(window=LENGTH), kernels=cpu_kernels)
+        feed(accumulator, windows, Heads(windows, "encoder", seed=5))
+        sums.append(accumulator.sums()["encoder"])
+    for name, expected in sums[0].items():
+        near = 1e-7 if name == "attention_entropy" else 1e-12  # floats of a row are added up otherwise
+        np.testing.assert_allclose(sums[1][name], expected, rtol=near, atol=near, err_msg=name)
