@@ -55,6 +55,10 @@ def _run(args: Namespace) -> None:
         from headscope.cli.analyze_texts import run_analyze
 
         run_analyze(args)
+    elif args.command == "merge":
+        from headscope.cli.merge_runs import run_merge
+
+        run_merge(args)
     elif args.command in ("findings", "figures", "report", "reproduce"):
         from headscope.cli import show_findings
 

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 from headscope.choices import RAY
 from headscope.cli import show
 from headscope.cli.choices import choices_of
-from headscope.cli.inspect_text import LEGEND, OF_LAYERS
+from headscope.cli.print_result import show_result
 from headscope.control import read_control
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.corpus import Corpus, open_paths
-from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
-    from headscope.result import Result
     from headscope.runs.plan import WorkOptions
     from headscope.runs.progress import Progress
 
@@ -74,11 +72,7 @@ def run_analyze(args: Namespace) -> None:
         print(f"headscope: stopped; what is finished is kept in {args.out}. To go on: {again}", file=sys.stderr)
         stopped.add_note("the message is printed already")
         raise
-    if args.json:
-        print(json.dumps(as_json(result, args.out), ensure_ascii=False))
-    elif not args.quiet:
-        for stack in result.stacks:
-            print_result(result.stack(stack), args.out)
+    show_result(result, args)
 
 
 def corpus_of(args: Namespace) -> Corpus:
@@ -98,37 +92,6 @@ def _progress(args: Namespace) -> bool | Progress:
 
         return Progress() if args.quiet else Lines(as_json=True)
     return True
-
-
-def print_result(result: Result, folder: str) -> None:
-    """A summary per layer."""
-    data, texts = result.dataset, result.texts
-    shape = f"{data.sizes['layer']} layers × {data.sizes['head']} heads"
-    show.paragraph(f"{in_a_line(result.model['name'])}: {result.name}, {shape}", style="bold")
-    groups = f", {len(result.groups)} groups" if len(result.groups) > 1 else ""
-    left_out = texts["bad"] + texts["refused"]
-    bad = f", {left_out:,} bad records left out" if left_out else ""
-    show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{groups}{bad}\n")
-    show.quantities(result.layer_summary())
-    show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
-    show.paragraph(f"\nThe result is {folder.rstrip('/')}/result.nc; in Python: headscope.Result.open({folder!r})\n")
-
-
-def as_json(result: Result, folder: str) -> dict[str, Any]:
-    """The summary as one object."""
-    summary: dict[str, Any] = {
-        "result": f"{folder.rstrip('/')}/result.nc",
-        "model": result.model["name"],
-        "texts": result.texts,
-    }
-    summary |= {"settings": result.settings, "stacks": {}}
-    for name in result.stacks:
-        stack = result.stack(name)
-        summary["stacks"][name] = {
-            "windows": int(stack.dataset["texts"]),
-            "layers": json.loads(stack.layer_summary().to_json(orient="records")),
-        }
-    return summary
 
 
 def _dry_run(

@@ -39,6 +39,8 @@ def run_inspect(args: Namespace) -> None:
     """Read the text, inspect it, print what was asked for, save what was asked for."""
     if args.head is not None and args.layer is None:
         raise HeadscopeError("--head needs --layer", "name the layer too, for example: --layer 11 --head 3")
+    if args.heads and args.layer is not None:
+        raise HeadscopeError("--heads shows all layers, --layer one", "leave out one of them")
     if args.pairs < 1:
         raise HeadscopeError(f"--pairs {args.pairs}", "ask for at least one pair")
     if args.format and not args.save:
@@ -90,7 +92,10 @@ def given_text(words: str | None, file: str | None) -> str | None:
 
 def _print(inspection: Inspection, args: Namespace) -> None:
     header(inspection)
-    if args.layer is None:
+    if args.heads:
+        show.quantities(inspection.summary(args.tau))
+        show.paragraph("\n" + LEGEND, style="dim")
+    elif args.layer is None:
         layer_table(inspection, args.tau)
         side_by_side([one.layer_summary(args.tau, top=True) for one in _readings(inspection)], inspection)
         show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")

@@ -17,7 +17,7 @@ from headscope.cli.analyze_texts import parse_layers
 from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import given_text
 from headscope.errors import HeadscopeError
-from headscope.files import page_path
+from headscope.files import INSPECTION, page_path, title_of
 from headscope.texts import check_text, example_passage
 
 if TYPE_CHECKING:
@@ -33,16 +33,21 @@ def run_view(args: Namespace) -> None:
         raise HeadscopeError(f"--port {args.port}", "use a number from 1 to 65535, or leave it out")
     if args.html:
         page_path(args.html)
-    run = _run(args)
-    desk = _desk_of_run(args, run) if run else _desk_of_text(args)
+    saved = _saved(args)
+    if saved is None:
+        desk = _desk_of_text(args)
+    elif title_of(saved) == INSPECTION:
+        desk = _desk_of_inspection(args, saved)
+    else:
+        desk = _desk_of_run(args, saved)
     if args.html:
         _write(desk, args.html)
     else:
         _serve(desk, args)
 
 
-def _run(args: Namespace) -> Path | None:
-    """The run that is meant, where what was given is one."""
+def _saved(args: Namespace) -> Path | None:
+    """The run or the inspection that is meant, where what was given is one."""
     if args.what is None or not args.what.strip():
         return None
     path = Path(args.what)
@@ -52,7 +57,7 @@ def _run(args: Namespace) -> Path | None:
         there = False
     if there and (path.is_dir() or path.suffix == ".nc"):
         if args.file is not None:
-            raise HeadscopeError("there are a run and a text", "give one of them")
+            raise HeadscopeError("there are a run or a saved inspection and a text", "give one of them")
         return path
     if not there and (path.suffix == ".nc" or re.fullmatch(r"\S*[/\\\\]\S*", args.what)):
         raise HeadscopeError(
@@ -84,6 +89,26 @@ def _desk_of_text(args: Namespace) -> Desk:
         desk.model  # noqa: B018 - so that an error in it shows now
     desk.inspect(text)
     desk.state |= {"tau": step, "theta": args.theta} | first_look(desk.texts()[-1], args.layer, args.head)
+    return desk
+
+
+def _desk_of_inspection(args: Namespace, file: Path) -> Desk:
+    """A text that was inspected before; no model is loaded for it, unless one is named to read others with."""
+    if args.control or args.layers or args.window or args.start or args.stack:
+        raise HeadscopeError(
+            "--control, --layers, --window, --start and --stack are not of a saved inspection", "leave them out"
+        )
+    from headscope.inspection import Inspection
+    from headscope.view import first_look
+    from headscope.view.desk import Desk
+
+    seen = Inspection.open(file)
+    if args.readings:
+        seen = seen.read_as(args.readings[0])
+    in_file = args.readings or list(seen.choices.readings) if args.html else None
+    desk = Desk(_loader(args) if args.model else None, readings=in_file)
+    desk.add(seen)
+    desk.state |= {"tau": first_high_bin(args.tau) - 1, "theta": args.theta} | first_look(seen, args.layer, args.head)
     return desk
 
 

@@ -96,7 +96,9 @@ def analyze(
         finally:
             progress.finish()
     if temporary is None:
-        return Result.open(out)  # type: ignore[arg-type]
+        result = Result.open(out)  # type: ignore[arg-type]
+        asked = settings.choices.tau
+        return result if asked == result.settings["tau"] else result.at(asked)
     return Result(Path(temporary.name) / FILE, keep=temporary)  # the folder is removed with the last that keeps it
 
 
@@ -112,6 +114,11 @@ def run(
         folder.remove_shards()
         progress.say("the run is finished already")
         return
+    if manifest.settings["tau"] != settings.choices.tau:  # it was called finished, and its files are not whole
+        raise HeadscopeError(
+            f"the run in {folder.name!r} is of τ = {manifest.settings['tau']:g} and must be computed again first",
+            "repeat the first command, then ask for another τ",
+        )
     survey = texts.survey
     shards = None if survey.clustered else survey.shards(manifest.plan.shard_size)  # clusters make them fewer
     progress.start(survey.texts if survey.known else None, shards)

@@ -110,8 +110,9 @@ class Lines(Progress):
         self._print(json.dumps({"event": "message", "message": message}) if self.as_json else message)
 
     def finish(self) -> None:
-        """The last state."""
-        self.show(last=True)
+        """The last state, where there was work."""
+        if self.texts is not None or self.done or self.kept:
+            self.show(last=True)
 
     def _print(self, line: str) -> None:
         print(line, file=self.stream, flush=True)

@@ -248,7 +248,8 @@ class Desk:
             yield from (text, f"{text}/pairs", f"{text}/boundaries")
             for layer in seen.inspection.captured.layers:
                 heads = [f"heads/{layer}/{head}" for head in range(seen.inspection.captured.heads)]
-                yield from (f"{text}/{head}/attention" for head in heads)
+                if seen.inspection.captured.has_maps:
+                    yield from (f"{text}/{head}/attention" for head in heads)
                 for reading in self.readings_of(seen.inspection):
                     yield f"{text}/{reading}/layers/{layer}"
                     yield from (f"{text}/{reading}/{head}" for head in heads)
