@@ -79,8 +79,8 @@ def corpus_of(args: Namespace) -> Corpus:
     """The texts that the command names."""
     return open_paths(
         args.texts, text_field=args.text_field, group_field=args.group_field, cluster_field=args.cluster_field,
-        id_field=args.id_field, split=args.split, format=args.format, limit=args.limit, sample=args.sample,
-        seed=args.seed,
+        id_field=args.id_field, split=args.split, format=args.format, encoding=args.encoding,
+        delimiter=args.delimiter, header=args.header, limit=args.limit, sample=args.sample, seed=args.seed,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES
+from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES, SPLITS
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
 from headscope.version import __version__
@@ -248,9 +248,15 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     )
     read.add_argument("--id-field", default="id", metavar="NAME", help="field or column of the id (default id)")
     read.add_argument(
-        "--split", choices=("line", "paragraph", "file"), default="line", help="what a text is in a plain file"
+        "--split", choices=SPLITS, help="what a text is in a plain file (default: a line, or in a folder the file)"
     )
     read.add_argument("--format", choices=("text", "jsonl", "csv", "parquet"), help="where the name does not tell")
+    read.add_argument("--encoding", metavar="NAME", help="of the files (default: UTF-8, or what they are found to be)")
+    read.add_argument("--delimiter", metavar="C", help="what parts the cells of CSV: ; or tab, say (default: found)")
+    read.add_argument(
+        "--header", action=argparse.BooleanOptionalAction,
+        help="whether the first row of CSV names the columns (default: found); without, they are called 1, 2, …",
+    )  # fmt: skip
     read.add_argument("--limit", type=int, metavar="N", help="only the first N texts")
     read.add_argument("--sample", type=int, metavar="N", help="N texts drawn at random")
     add_choices(read, "seed")

@@ -31,7 +31,8 @@ def print_result(result: Result, folder: str, heads: bool = False) -> None:
     groups = f", {len(result.groups)} groups" if len(result.groups) > 1 else ""
     left_out = texts["bad"] + texts["refused"]
     bad = f", {left_out:,} bad records left out" if left_out else ""
-    show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{groups}{bad}\n")
+    again = f", {texts['duplicates']:,} of them duplicates" if texts.get("duplicates") else ""
+    show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{again}{groups}{bad}{_share(texts)}\n")
     asked, own = result.tau(None), result.settings["tau"]
     if asked != own:
         show.paragraph(
@@ -40,6 +41,15 @@ def print_result(result: Result, folder: str, heads: bool = False) -> None:
     show.quantities(result.summary() if heads else result.layer_summary())
     show.paragraph("\n" + LEGEND + ("" if heads else OF_LAYERS), style="dim")
     show.paragraph(f"\nThe result is {folder.rstrip('/')}/result.nc; in Python: headscope.Result.open({folder!r})\n")
+
+
+def _share(texts: dict[str, Any]) -> str:
+    """How much of the texts was read, where windows cut them."""
+    tokens, read = texts.get("tokens") or 0, texts.get("tokens_read") or 0
+    if not tokens or read >= tokens:
+        return ""
+    share = 100 * read / tokens
+    return f", {share:.1f} % of their tokens; --windows all reads the rest"
 
 
 def as_json(result: Result, folder: str, heads: bool = False) -> dict[str, Any]:

@@ -145,6 +145,9 @@ def checked_survey(corpus: Corpus, strict: bool, progress: Progress, engine: Eng
         survey = survey_of(engine.survey(corpus.pieces, progress.surveyed))
     else:
         survey = corpus.survey(progress.surveyed)
+    for note in (corpus.note, *survey.notes):
+        if note:
+            progress.say(note)
     if survey.known:
         check_clusters(survey)
         check_bad(survey.texts, survey.bad, survey.first_bad, strict, corpus.name)

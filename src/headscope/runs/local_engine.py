@@ -44,9 +44,11 @@ class LocalEngine:
     def survey(self, pieces: Sequence[Piece], on_progress: Callable[[int], None]) -> list[PieceSurvey]:
         """One piece after the other."""
         surveys: list[PieceSurvey] = []
+        texts = 0
         for piece in pieces:
             surveys.append(survey_piece(piece))
-            on_progress(sum(each.texts for each in surveys))
+            texts += surveys[-1].texts
+            on_progress(texts)
         return surveys
 
     def choose_path(self, wanted: str | None, choices: Choices) -> tuple[str, str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headscope.errors import HeadscopeError
+from headscope.texts.encodings import SAMPLE, encoding_of
 
 EXAMPLE = "news-4"
-LONGEST_TEXT = 100_000  # characters; a window shows some hundreds, and hostile quotes take the splitter seconds
+LONGEST_TEXT = 4_000_000  # characters: a long book
 LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
 # Control characters that are not white space, and halves of characters.
 NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
@@ -59,7 +60,7 @@ def decode(stream: BinaryIO, name: str, largest: int | None = LARGEST_FILE) -> s
     data = stream.read(-1 if largest is None else largest + 1)
     if largest is not None and len(data) > largest:
         raise HeadscopeError(
-            f"{name!r} is larger than {largest // 1_000:,} kB; one window shows some hundred tokens of a text",
+            f"{name!r} is larger than {largest // 1_000_000:,} MB; one window shows some hundred tokens of a text",
             "cut out the passage you mean, for example: head -c 20000 FILE | headscope inspect",
         )
     try:
@@ -67,7 +68,7 @@ def decode(stream: BinaryIO, name: str, largest: int | None = LARGEST_FILE) -> s
     except UnicodeDecodeError as error:
         raise HeadscopeError(
             f"{name!r} is not UTF-8: byte 0x{data[error.start]:02x} at position {error.start} does not belong there",
-            "convert it first, for example: iconv -f latin1 -t utf-8 FILE",
+            f"convert it first, for example: iconv -f {encoding_of(data[:SAMPLE]) or 'latin1'} -t utf-8 FILE",
         ) from error
 
 
@@ -84,8 +85,8 @@ def check_text(text: str) -> None:
         raise HeadscopeError(f"the text is {kind}", "give a text with at least one word")
     if len(text) > LONGEST_TEXT:
         raise HeadscopeError(
-            f"the text has {len(text):,} characters; one window shows some hundreds of them",
-            f"give the passage you mean, {LONGEST_TEXT:,} characters at most",
+            f"the text has {len(text):,} characters, and {LONGEST_TEXT:,} is the most",
+            "cut it up, into chapters say; a plain file is cut with --split paragraph",
         )
     check_characters(text)
 
