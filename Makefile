@@ -43,6 +43,7 @@ lint-web: $(VENV)/typescript
 bench: $(STAMP) $(VENV)/browser
 	$(BIN)/python benchmarks/inspect_memory.py
 	$(BIN)/python benchmarks/viewer.py
+	$(BIN)/python benchmarks/small_things.py
 	$(BIN)/python benchmarks/planted_effects.py
 	$(INSTALL) -e '.[peers]'
 	$(BIN)/python benchmarks/overhead.py

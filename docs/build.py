@@ -41,6 +41,7 @@ SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
         [
             ("headscope.analyze", headscope.analyze),
             ("headscope.Result", headscope.Result),
+            ("headscope.ResultBuilder", headscope.ResultBuilder),
             ("headscope.texts.open_texts", open_texts),
         ],
     ),

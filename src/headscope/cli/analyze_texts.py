@@ -40,15 +40,24 @@ def run_analyze(args: Namespace) -> None:
     relations = dict(load_relation(place) for place in args.relation)
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")
-    import headscope
     from headscope.models.spec import ModelSpec
-    from headscope.runs.engines import EngineOptions
     from headscope.runs.plan import WorkOptions
+
+    model: Any = ModelSpec(args.model, args.device, args.dtype, args.revision, control=args.control)
+    asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text, args.path)
+    if args.out is not None and not args.dry_run and not relations:
+        from headscope.runs.repeated import finished_result
+
+        result = finished_result(args.out, model, corpus, choices, layers=layers, asked=asked, strict=args.strict)
+        if result is not None:
+            _say(args, "the run is finished already")
+            show_result(result, args)
+            return
+    import headscope
+    from headscope.runs.engines import EngineOptions
 
     engines = EngineOptions(args.workers, args.threads, args.ray_address, args.gpus_per_worker)
     engines.check(args.engine)
-    model: Any = ModelSpec(args.model, args.device, args.dtype, args.revision, control=args.control)
-    asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text, args.path)
     elsewhere = args.engine == RAY or args.workers is not None
     if args.dry_run or not elsewhere:
         with show.working("loading the model"):
@@ -82,6 +91,14 @@ def corpus_of(args: Namespace) -> Corpus:
         id_field=args.id_field, split=args.split, format=args.format, encoding=args.encoding,
         delimiter=args.delimiter, header=args.header, limit=args.limit, sample=args.sample, seed=args.seed,
     )  # fmt: skip
+
+
+def _say(args: Namespace, message: str) -> None:
+    progress = _progress(args)
+    if progress is not False:
+        from headscope.runs.progress import choose_progress
+
+        choose_progress(progress).say(message)
 
 
 def _progress(args: Namespace) -> bool | Progress:

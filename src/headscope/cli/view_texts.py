@@ -114,7 +114,6 @@ def _desk_of_inspection(args: Namespace, file: Path) -> Desk:
 
 def _desk_of_run(args: Namespace, path: Path) -> Desk:
     from headscope.cli.show_findings import has_model, open_run
-    from headscope.report.writing import checked
     from headscope.view.desk import Desk
     from headscope.view.run_data import RunData
 
@@ -127,7 +126,13 @@ def _desk_of_run(args: Namespace, path: Path) -> Desk:
         state |= {"runLayer": args.layer, "runHead": args.head or 0}
     load = _loader(args)
     # Texts of the run can be looked at only through the model that was analysed.
-    reader = (lambda: checked(load(), result)) if has_model(result, args.model) else None
+
+    def checked_model() -> Model:
+        from headscope.report.writing import checked
+
+        return checked(load(), result)
+
+    reader = checked_model if has_model(result, args.model) else None
     return Desk(reader, RunData(result, controls), state=state)
 
 

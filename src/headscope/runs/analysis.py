@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,7 +13,7 @@ from headscope.choices import RunChoices
 from headscope.errors import HeadscopeError
 from headscope.measures.own_relations import Labels
 from headscope.models.model import Model
-from headscope.models.spec import ModelSpec
+from headscope.models.spec import ModelSpec, spec_of
 from headscope.result.result import Result
 from headscope.result.schema import FILE
 from headscope.runs.clusters import check_clusters
@@ -24,6 +25,7 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.plan import MOST_WINDOWS, WorkOptions
 from headscope.runs.planning import Texts, check_bad, plan_run, prepare
 from headscope.runs.progress import Progress, choose_progress
+from headscope.runs.repeated import known_model
 from headscope.runs.settings import Settings, make_settings
 from headscope.runs.worker import stack_shapes
 from headscope.texts import Corpus, ReadingOptions, Survey, open_texts
@@ -90,7 +92,8 @@ def analyze(
             temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
             folder = RunFolder(temporary.name if temporary is not None else out)  # type: ignore[arg-type]
             try:
-                run(chosen, facts, settings, relations, Texts.of(corpus, survey), folder, progress, strict, work)
+                known = known_model(spec_or_none(model, control), facts.model.default_window)
+                run(chosen, facts, settings, relations, Texts.of(corpus, survey), folder, progress, strict, work, known)
             finally:
                 folder.close()
         finally:
@@ -104,16 +107,20 @@ def analyze(
 
 def run(
     engine: Engine, facts: EngineFacts, settings: Settings, relations: Mapping[str, Labels], texts: Texts,
-    folder: RunFolder, progress: Progress, strict: bool, options: WorkOptions,
+    folder: RunFolder, progress: Progress, strict: bool, options: WorkOptions, known: dict[str, Any],
 ) -> None:  # fmt: skip
-    """One run: planned, executed, finished."""
+    """One run: planned, executed, finished. By what is `known` of its model the command is recognised next time."""
     manifest = plan_run(folder, facts, settings, texts, options, engine, progress)
     work = Execution(manifest, texts, folder, progress)
     if is_finished(work):
         work.check_stream()
         folder.remove_shards()
+        if manifest.known_model != known:
+            manifest.known_model = known
+            folder.write_manifest(manifest)
         progress.say("the run is finished already")
         return
+    manifest.known_model = known
     if manifest.settings["tau"] != settings.choices.tau:  # it was called finished, and its files are not whole
         raise HeadscopeError(
             f"the run in {folder.name!r} is of τ = {manifest.settings['tau']:g} and must be computed again first",
@@ -126,6 +133,12 @@ def run(
     with stoppable(progress) as work.stopping:
         engine.run(work)
     finish(work, engine, stack_shapes(facts.model.stacks, settings), strict)
+
+
+def spec_or_none(model: Model | ModelSpec | str | None, control: str | None) -> ModelSpec | None:
+    """How the model of a run is loaded, where it was by a name."""
+    spec = model.spec if isinstance(model, Model) else spec_of(model)
+    return spec if spec is None or control is None else replace(spec, control=control)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoices]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
@@ -22,20 +21,11 @@ from headscope.measures.quantities import shown_in
 from headscope.measures.relations import RELATIONS
 from headscope.measures.similarity import bins, levels
 from headscope.measures.torch_order import has_top
+from headscope.view.packing import pack
 from headscope.windows import CATEGORIES, Window
 
 THUMB = 40  # a thumbnail's side in cells, at most
 _KNOWN = {"repeated": "same token"}  # of a pair, where words and sentences are not known
-ALL_AT_ONCE = 256  # tokens: beyond this no more than one layer's matrices are held at a time
-
-
-def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
-    """Arrays by name as one block of bytes.
-
-    >>> len(pack({"a": np.zeros(2, np.float32)})) % 8
-    0
-    """
-    return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def header(inspection: Inspection, readings: Sequence[str]) -> dict[str, Any]:
