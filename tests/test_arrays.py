@@ -170,6 +170,8 @@ def test_what_is_no_inspection_is_refused(embedded: headscope.Model, tmp_path: P
         Inspection.open(tmp_path / "none.nc")
     with pytest.raises(HeadscopeError, match=r"is not a saved inspection.*Result\.open"):
         Inspection.open(view_run / "result.nc")
+    with pytest.raises(HeadscopeError, match=r"is the inspection of one text.*Inspection\.open"):
+        headscope.Result.open(embedded.inspect("The cat sat.").save(tmp_path / "a.nc"))
     (tmp_path / "noise.nc").write_bytes(b"\x89HDF noise")
     with pytest.raises(HeadscopeError, match="is not a saved inspection"):
         Inspection.open(tmp_path / "noise.nc")

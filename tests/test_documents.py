@@ -169,6 +169,18 @@ def test_an_encoding_may_be_named(tmp_path: Path) -> None:
     assert str(bad(corpus)[0]) == "a.txt:2: the line holds bytes that are no characters of cp1252"
 
 
+def test_one_text_in_another_encoding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(WRITTEN["cp1252"].encode("cp1252"))
+    assert main(["inspect", "--file", str(file)]) == 2
+    assert "name its encoding, it may be cp1252: --encoding cp1252" in capsys.readouterr().err
+    assert main(["inspect", "--file", str(file), "--encoding", "cp1252", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert sum(token["category"] == "stop" for token in told["tokens"]) == 2
+    assert main(["inspect", "--file", str(file), "--encoding", "klingon"]) == 2
+    assert "there is no encoding 'klingon'" in capsys.readouterr().err
+
+
 def test_utf_8_with_a_damaged_byte_stays_utf_8(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes("Ça va? Très bien.\n".encode() * 3 + b"dam\xffaged\n")

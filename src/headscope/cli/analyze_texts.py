@@ -121,8 +121,12 @@ def _dry_run(
     from headscope.runs.settings import make_settings
 
     settings = make_settings(facts_of(model), choices, layers=layers, relations=relations)
-    with show.working("looking through the texts and measuring a few batches"):
+    with show.working("looking through the texts"):
         survey = checked_survey(corpus, args.strict, Progress())
+    if not args.json:
+        for note in filter(None, (corpus.note, *survey.notes)):
+            show.paragraph(note)
+    with show.working("measuring a few batches"):
         cost = estimate(model, settings, relations, corpus, survey, checked_sizes(asked))
     if args.json:
         print(json.dumps(asdict(cost)))

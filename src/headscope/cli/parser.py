@@ -56,7 +56,8 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "head in detail.",
     )
     parser.add_argument("text", nargs="?", help="the text; - for standard input")
-    parser.add_argument("--file", help="read the text from this UTF-8 file")
+    parser.add_argument("--file", help="read the text from this file")
+    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
     parser.add_argument("--pair", help="a second text, for models that read two at once")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
@@ -90,7 +91,8 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "what", nargs="?", metavar="TEXT|RUN|FILE",
         help="a text, a run's folder, or a .nc file: a result, or an inspection that was saved",
     )  # fmt: skip
-    parser.add_argument("--file", help="read the text from this UTF-8 file")
+    parser.add_argument("--file", help="read the text from this file")
+    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument(
@@ -127,7 +129,8 @@ def _segment(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "cut a text where the heads of a model cut it: into topics, or into sentences",
         "The embedded model knows which of its heads do; for another, --fit learns it from any collection of texts.",
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the text, UTF-8; - or nothing for standard input")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the text; - or nothing for standard input")
+    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument("--heads", metavar="FILE", help="the weights of the model's heads; with --fit, to be written")

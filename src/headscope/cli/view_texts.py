@@ -71,7 +71,7 @@ def _saved(args: Namespace) -> Path | None:
 def _desk_of_text(args: Namespace) -> Desk:
     if args.control:
         raise HeadscopeError("--control goes with a run", "name the run too, or leave it out")
-    given = given_text(args.what, args.file)
+    given = given_text(args.what, args.file, args.encoding)
     text = example_passage()["text"] if given is None else given
     check_text(text)  # before the seconds it takes to import torch and load a model
     choices = choices_of(args, of_text=True)

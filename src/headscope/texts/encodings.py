@@ -7,6 +7,8 @@ import io
 import re
 from typing import BinaryIO, cast
 
+from headscope.errors import HeadscopeError
+
 SAMPLE = 1 << 18  # bytes that are looked at
 UTF8 = "utf-8"
 MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
@@ -17,6 +19,20 @@ COMMON = """cp1252 iso8859_15 cp1250 iso8859_2 cp1251 koi8_r cp1253 cp1254 cp125
 TIE = 0.005  # of charset-normalizer's scores: then the commoner encoding is taken
 BROKEN = re.compile("[\udc80-\udcff]")
 BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
+
+
+def known_encoding(name: str | None) -> str | None:
+    """The usual name of an encoding that somebody named.
+
+    >>> known_encoding("Latin1"), known_encoding(None)
+    ('iso8859-1', None)
+    """
+    if name is None:
+        return None
+    try:
+        return codecs.lookup(name).name
+    except (LookupError, ValueError) as error:
+        raise HeadscopeError(f"there is no encoding {name!r}", "name one like utf-8, cp1252 or utf-16") from error
 
 
 def encoding_of(head: bytes) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 from dataclasses import dataclass
 
 from headscope.choices import SPLITS
 from headscope.errors import HeadscopeError
+from headscope.texts.encodings import known_encoding
 
 FORMATS = {
     "text": (".txt", ".text"),
@@ -64,13 +64,7 @@ class FileOptions:
             if len(mark) != 1 or mark in '"\r\n':
                 raise HeadscopeError(f"delimiter={self.delimiter!r}", "give one character, for example ; or tab")
             object.__setattr__(self, "delimiter", mark)
-        if self.encoding is not None:
-            try:
-                object.__setattr__(self, "encoding", codecs.lookup(self.encoding).name)
-            except (LookupError, ValueError) as error:
-                raise HeadscopeError(
-                    f"there is no encoding {self.encoding!r}", "name one like utf-8, cp1252 or utf-16"
-                ) from error
+        object.__setattr__(self, "encoding", known_encoding(self.encoding))
 
     @property
     def settled(self) -> bool:
