@@ -121,9 +121,8 @@ class Corpus:
     def first(self, number: int) -> Corpus:
         """The same texts, but no more than so many."""
         return Corpus(
-            self.records, repeatable=self.repeatable, name=f"the first {number:,} of {self.name}", limit=number,
-            note=self.note,
-        )  # fmt: skip
+            self.records, repeatable=self.repeatable, name=f"the first {number:,} of {self.name}", limit=number
+        )
 
     def _narrowed(self, how: FileOptions, limit: int | None, sample: int | None, seed: int) -> Corpus:
         """The same texts, or fewer of them; how they are read was settled when they were opened."""
