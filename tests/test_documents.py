@@ -201,16 +201,16 @@ def test_a_document_of_300_000_characters(tiny: Tiny, tmp_path: Path, capsys: py
     model, file = tiny("gpt2"), tmp_path / "book.txt"
     assert len(BOOK) == 300_000
     file.write_text(BOOK)
-    options: dict[str, Any] = {"split": "file", "window": 256, "layers": [0], "progress": False}
+    options: dict[str, Any] = {"split": "file", "window": 64, "layers": [0], "progress": False}
     first = headscope.analyze(model, file, **options)
     every = headscope.analyze(model, file, windows="all", **options)
     tokens = len(model.tokenizer(BOOK)["input_ids"])
     for result in (first, every):
         assert (result.texts["texts"], result.texts["bad"]) == (1, 0)
         assert abs(result.texts["tokens"] - tokens) <= 4  # where the pieces meet
-    assert first.texts["tokens_read"] == 256
+    assert first.texts["tokens_read"] == 64
     assert every.texts["tokens_read"] == every.texts["tokens"]
-    assert int(every.dataset.texts) == -(-every.texts["tokens"] // 256)
+    assert int(every.dataset.texts) == -(-every.texts["tokens"] // 64)
     moved = model.inspect(BOOK, start=tokens - 200)
     assert moved.window.texts == (BOOK,)
     assert BOOK[moved.window.span[0, 0] : moved.window.span[-1, 1]] in BOOK[-2000:]
