@@ -97,10 +97,10 @@ def test_a_run_of_a_folder_tells_what_it_left_out(
     assert "2 bad records were left out: noise.txt:2: the file is not UTF-8" in said
     assert f"all of them are in {out}/bad.jsonl" in said
     lines = [json.loads(line) for line in (out / "bad.jsonl").read_text().splitlines()]
-    assert [line["file"] for line in lines] == ["noise.txt", "empty.txt"]
+    assert [line["file"] for line in lines] == [str(archive / "04" / "noise.txt"), str(archive / "05" / "empty.txt")]
     assert lines[0]["line"] == 2  # the first byte that is none of UTF-8
     assert "is not UTF-8" in lines[0]["why"]
-    assert lines[1] == {"file": "empty.txt", "why": "the text is empty"}
+    assert lines[1] == {"file": str(archive / "05" / "empty.txt"), "why": "the text is empty"}
 
 
 def test_lines_of_a_folder_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_cell_may_be_a_whole_document(tmp_path: Path) -> None:
     corpus = open_texts(file)
     assert [len(record.text) for record in good(corpus)] == [300_000, 6]
     assert bad(corpus)[0].as_dict() == {
-        "file": "a.csv", "line": 3 + BOOK.count("\n") + 1, "row": 3, "why": "the text is empty",
+        "file": str(file), "line": 3 + BOOK.count("\n") + 1, "row": 3, "why": "the text is empty",
     }  # fmt: skip
 
 

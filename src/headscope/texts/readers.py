@@ -31,6 +31,16 @@ Records = Iterator[Record | Bad]
 
 def read_file(file: TextFile, how: FileOptions) -> Records:
     """The records of one file."""
+    return _found_in(file, _read_file(file, how))
+
+
+def _found_in(file: TextFile, records: Records) -> Records:
+    """Bad records with the path of their file."""
+    path = str(file.file)
+    return (record.found_in(path) if isinstance(record, Bad) else record for record in records)
+
+
+def _read_file(file: TextFile, how: FileOptions) -> Records:
     format_ = how.format or check_format(file)
     with _readable(file.file):
         if format_ == "parquet":
@@ -65,8 +75,12 @@ def _found_encoding(file: Path | RemoteFile, changed: tuple[int, int]) -> str | 
 
 def read_row_group(file: TextFile, how: FileOptions, group: int, first_row: int) -> Records:
     """The records of one row group of a Parquet file."""
-    with _readable(file.file):
-        yield from read_parquet(file.file, file.name, how.fields, [group], first_row)
+
+    def records() -> Records:
+        with _readable(file.file):
+            yield from read_parquet(file.file, file.name, how.fields, [group], first_row)
+
+    return _found_in(file, records())
 
 
 @contextmanager

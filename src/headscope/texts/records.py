@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headscope.errors import HeadscopeError
@@ -42,6 +42,7 @@ class Place:
     file: str
     line: int | None = None
     row: int | None = None
+    path: str = ""  # of the file, where `file` is but its name
 
     def __str__(self) -> str:
         if self.row is not None:
@@ -59,6 +60,10 @@ class Bad:
     def __str__(self) -> str:
         return storable(f"{self.where}: {self.why}", 400)
 
+    def found_in(self, path: str) -> Bad:
+        """The same with the path of its file."""
+        return replace(self, where=replace(self.where, path=path)) if isinstance(self.where, Place) else self
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON: the file, the line, the row, as far as there are any.
 
@@ -66,9 +71,9 @@ class Bad:
         {'file': 'a.txt', 'line': 3, 'why': 'the text is empty'}
         """
         place = self.where
-        known = (
-            {"where": place} if isinstance(place, str) else {"file": place.file, "line": place.line, "row": place.row}
-        )
+        known: dict[str, Any] = {"where": place}
+        if isinstance(place, Place):
+            known = {"file": place.path or place.file, "line": place.line, "row": place.row}
         told = {name: value for name, value in known.items() if value is not None}
         return {name: storable(value, 400) if isinstance(value, str) else value for name, value in told.items()} | {
             "why": storable(self.why, 400)
