@@ -74,6 +74,7 @@ COMMANDS = (
     "view",
     "segment",
     "analyze",
+    "merge",
     "findings",
     "figures",
     "report",
