@@ -25,7 +25,7 @@ test:
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 15 -m "not long"
 
 test-long: $(STAMP) $(VENV)/browser
-	$(INSTALL) 'headscope[dev]'
+	$(INSTALL) 'headscope[dev,peers]'
 	$(BIN)/python -m pytest -q -m "long or not long"
 
 lint: lint-python lint-web
@@ -43,6 +43,7 @@ lint-web: $(VENV)/typescript
 bench: $(STAMP) $(VENV)/browser
 	$(BIN)/python benchmarks/inspect_memory.py
 	$(BIN)/python benchmarks/viewer.py
+	$(BIN)/python benchmarks/small_things.py
 	$(BIN)/python benchmarks/planted_effects.py
 	$(INSTALL) -e '.[peers]'
 	$(BIN)/python benchmarks/overhead.py

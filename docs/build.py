@@ -41,6 +41,7 @@ SECTIONS: list[tuple[str, list[tuple[str, Any]]]] = [
         [
             ("headscope.analyze", headscope.analyze),
             ("headscope.Result", headscope.Result),
+            ("headscope.ResultBuilder", headscope.ResultBuilder),
             ("headscope.texts.open_texts", open_texts),
         ],
     ),
@@ -73,6 +74,7 @@ COMMANDS = (
     "view",
     "segment",
     "analyze",
+    "merge",
     "findings",
     "figures",
     "report",
@@ -141,7 +143,7 @@ def members(cls: type) -> list[tuple[str, Any]]:
     # What stands in shortcuts.py is a part of the class that people see; what other libraries' bases have is not.
     bases = [each for each in reversed(cls.__mro__) if each.__module__.startswith("headscope")]
     own = [(name, value) for each in bases for name, value in vars(each).items() if not name.startswith("_")]
-    own = list(dict(own).items())
+    own = [(name, getattr(cls, name) if isinstance(value, classmethod) else value) for name, value in dict(own).items()]
     described = [(name, value) for name, value in own if inspect.getdoc(getattr(value, "func", value))]
     return [(name, value) for name, value in described if callable(value) or is_property(value)]
 

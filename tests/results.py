@@ -19,7 +19,7 @@ class MadeUpResult(ResultShortcuts):
     """Synthetic sums that pass for a result."""
 
     def __init__(self, sums: BlockSums, control: str | None = None, name: str = "made/up") -> None:
-        self.blocks, self.name, self.kept, self.selected = sums, "encoder", {}, False
+        self.blocks, self.name, self.kept, self.selected, self.row_sources = sums, "encoder", {}, False, ()
         self._folder = tempfile.TemporaryDirectory()  # what is kept beside a result goes there
         self.file = Path(self._folder.name) / "result.nc"
         self.file.write_bytes(repr((control, sums.layers, sums.stored["wins"].tobytes())).encode())

@@ -204,7 +204,7 @@ def test_a_fifty_megabyte_file_is_refused_without_being_read(
         opened.truncate(50_000_000)
     code, _, err = run(capsys, "inspect", "--file", str(file))
     assert code == 2
-    assert "larger than 400 kB" in err
+    assert "larger than 16 MB" in err
 
 
 @pytest.mark.long

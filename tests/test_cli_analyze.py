@@ -46,8 +46,38 @@ def test_a_run_from_the_command_line(
     assert len(result.examples(2, 1, "distance", 3)) == 3
     assert analyze(*told) == 0
     assert "the run is finished already" in capsys.readouterr().err
-    assert analyze(*told, "--tau", "0.6") == 2
-    assert "settings.tau: 0.5, and 0.6" in capsys.readouterr().err
+    assert analyze(*told, "--tau", "0.6") == 0
+    printed = capsys.readouterr().out
+    assert "at τ = 0.6; the run was made at 0.5" in printed
+    assert f"{result.layer_summary(0.6).high_pairs[0]}" in printed
+    assert analyze(*told, "--theta", "0.6") == 2
+    assert "settings.theta: 0.3, and 0.6" in capsys.readouterr().err
+    assert analyze(*told, "--heads") == 0
+    assert len([line for line in capsys.readouterr().out.splitlines() if line.split()[:1] in (["0"], ["2"])]) == 8
+
+
+def test_runs_are_merged(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [str(tmp_path / name) for name in ("one", "other")]
+    for out, text in zip(runs, ("The cat saw the dog. It ran.", "It rains. It pours. It rains again."), strict=True):
+        (tmp_path / "text.txt").write_text(text)
+        assert analyze(str(tmp_path / "text.txt"), "--model", model, "--out", out, "--per-text", "--quiet") == 0
+    out = str(tmp_path / "both")
+    assert main(["merge", *runs, "--out", out]) == 0
+    assert "2 windows of 2 texts" in capsys.readouterr().out
+    merged = headscope.Result.open(out)
+    assert int(merged.dataset.texts) == 2
+    assert len(merged.examples(1, 2, "stop_focus")) == 2
+    assert main(["merge", runs[0], runs[0], "--out", str(tmp_path / "twice"), "--json"]) == 0
+    printed, said = capsys.readouterr()
+    assert json.loads(printed)["stacks"]["decoder"]["windows"] == 2
+    assert "share texts, which will count twice" in said
+    for told, words in (
+        ([runs[0], "--out", str(tmp_path / "new")], "nothing to add it to"),
+        ([*runs, "--out", out], "not an empty folder"),
+        ([runs[0], str(tmp_path / "none"), "--out", str(tmp_path / "new")], "there is no run or result"),
+    ):
+        assert main(["merge", *told]) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_json_and_quiet(model: str, texts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

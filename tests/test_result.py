@@ -285,10 +285,48 @@ def test_examples_show_a_head_at_its_most(result: headscope.Result, tiny: Tiny) 
     for wrong, said in (((9, 0, "distance"), "no head 0 in layer 9"), ((0, 0, "beauty"), "no score 'beauty'")):
         with pytest.raises(HeadscopeError, match=said):
             result.examples(*wrong)
-    with pytest.raises(HeadscopeError, match=r"kept with the whole run.*Result\.open"):
-        result.select("law").examples(0, 0, "distance")
     with pytest.raises(HeadscopeError, match="--per-text"):
         run(tiny("gpt2"), TEXTS[:2]).examples(0, 0, "distance")
+
+
+def test_parts_and_sums_of_runs_have_examples(tiny: Tiny, tmp_path: Path) -> None:
+    """Their rows are those of the runs: the best of a group, and of two runs."""
+    groups = [(f"{n}", text, "law" if n % 2 else "news") for n, (_, text, *_) in enumerate(TEXTS)]
+    half = len(groups) // 2
+    one = run(tiny("gpt2"), groups[:half], out=tmp_path / "one", per_text=True)
+    other = run(tiny("gpt2"), groups[half:], out=tmp_path / "other", per_text=True)
+    whole = run(tiny("gpt2"), groups, out=tmp_path / "whole", per_text=True)
+    columns = ["id", "group", "distance", "high_pairs", "focal_token", "text"]
+
+    def shown(result: headscope.Result) -> pd.DataFrame:
+        return result.examples(1, 2, "distance", k=4)[columns]
+
+    every = whole.examples(1, 2, "distance", k=1000)[columns]
+    pd.testing.assert_frame_equal(shown(one + other), shown(whole))
+    law = every[every.group == "law"].head(4).reset_index(drop=True)
+    for part in (whole.select("law"), (one + other).select("law"), one.select("law") + other.select("law")):
+        pd.testing.assert_frame_equal(shown(part), law)
+    headscope.result.result.merge_runs([tmp_path / "one", tmp_path / "other"], tmp_path / "merged")
+    pd.testing.assert_frame_equal(shown(headscope.Result.open(tmp_path / "merged")), shown(whole))
+    without = run(tiny("gpt2"), [("x", "It rains. It pours.", "law")], out=tmp_path / "without")
+    with pytest.raises(HeadscopeError, match="or one of those that were added, kept no rows"):
+        shown(one + without)
+
+
+def test_a_finished_run_answers_at_another_threshold(tiny: Tiny, tmp_path: Path) -> None:
+    first = run(tiny("gpt2"), TEXTS, out=tmp_path / "run", tau=0.5)
+    before = (tmp_path / "run" / "result.nc").read_bytes()
+    other = run(tiny("gpt2"), TEXTS, out=tmp_path / "run", tau=0.7)
+    assert (tmp_path / "run" / "result.nc").read_bytes() == before
+    pd.testing.assert_frame_equal(other.layer_summary(), first.layer_summary(0.7))
+    pd.testing.assert_frame_equal(other.stack("decoder").summary(), first.summary(0.7))
+    assert other.settings["tau"] == 0.5
+    with pytest.raises(HeadscopeError, match=r"theta: 0\.3, and 0\.5"):
+        run(tiny("gpt2"), TEXTS, out=tmp_path / "run", tau=0.7, theta=0.5)
+    (tmp_path / "run" / "result.nc").write_bytes(before[:-10])
+    with pytest.raises(HeadscopeError, match="must be computed again first"):
+        run(tiny("gpt2"), TEXTS, out=tmp_path / "run", tau=0.7)
+    assert run(tiny("gpt2"), TEXTS, out=tmp_path / "run").file.read_bytes() == before
 
 
 def matched_by_hand(own: np.ndarray, pairs: np.ndarray, first_high: int = 11) -> float:

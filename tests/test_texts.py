@@ -144,11 +144,11 @@ def test_plain_text(split: str, expected: list[str], packed: str, tmp_path: Path
 
 def test_a_paragraph_that_is_too_long_is_bad_and_the_next_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
-    for long in ("x" * 400_001, "short head.\n" + "y " * 300_000 + "\nmore"):
+    for long in ("x" * 16_000_001, "short head.\n" + ("y " * 1000 + "\n") * 9_000 + "more"):
         file.write_text(f"Before.\n\n{long}\n\nGood one.\n\nGood two.\n")
         corpus = open_texts(file, split="paragraph")
         assert [r.text for r in good(corpus)] == ["Before.", "Good one.", "Good two."]
-        assert "more than 400,000 characters" in bad(corpus)[0].why
+        assert "more than 16,000,000 characters" in bad(corpus)[0].why
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_bad_records_are_told_by_place_and_reason(tmp_path: Path) -> None:
         b"[1, 2]",
         b'{"text": "\xff"}',
         b"[" * 100_000,
-        b'{"text": "' + b"word " * 30_000 + b'"}',
+        b'{"text": "' + b"word " * 900_000 + b'"}',
         b'"A string is a text too."',
         b'{"text": "half \\ud800"}',
     ]
@@ -246,7 +246,7 @@ def test_bad_records_are_told_by_place_and_reason(tmp_path: Path) -> None:
     for reason, word in zip(
         reasons,
         ["not JSON", "no field 'text' (it has: body)", "not a string but int", "empty", "control character",
-         "holds list", "not UTF-8", "not JSON", "150,000 characters", "half a character"], strict=True,
+         "holds list", "not UTF-8", "not JSON", "4,500,000 characters", "half a character"], strict=True,
     ):  # fmt: skip
         assert word in reason
     survey = corpus.survey()

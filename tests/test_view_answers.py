@@ -20,7 +20,7 @@ import naive_order
 from headscope.inspection import Inspection
 from headscope.measures.relations import RELATIONS
 from headscope.view import arrays
-from headscope.view.desk import Desk
+from headscope.view.desk import ALL_AT_ONCE, Desk
 from long import first_of
 from serving import (
     LONG,
@@ -109,7 +109,7 @@ def test_the_tokens_are_those_of_the_inspection(case: Seen) -> None:
     assert told["options"] == json.loads(json.dumps(own.settings()))
     assert told["readings"] == [own.reading, *(name for name in own.readings if name != own.reading)]
     assert ("values" in told["readings"]) == (own.stack != "cross")
-    assert told["maps_kept"] == (len(own.window) <= arrays.ALL_AT_ONCE)
+    assert told["maps_kept"] == (len(own.window) <= ALL_AT_ONCE)
     relation = case.arrays("pairs")["relation"]
     assert np.array_equal(relation, own.relations.numpy())
     same, table = own.window.repeats(own.choices.repeated).tolist(), own.tokens
@@ -229,7 +229,7 @@ def test_the_file_for_download_is_the_saved_inspection(case: Seen, tmp_path: Pat
     got = xr.open_dataset(tmp_path / "got.nc", engine="h5netcdf")
     own = xr.open_dataset(case.own.save(tmp_path / "own.nc"), engine="h5netcdf")
     if not case.told["maps_kept"]:
-        own = own.drop_vars(["attention", "similarity", "levels"])
+        own = own.drop_vars(["attention", "similarity", "levels", "readable"])
         own = own.drop_vars(set(own.coords) - set(got.coords))
     xr.testing.assert_identical(got, own)
 

@@ -42,6 +42,23 @@ def test_a_text_as_one_file(tmp_path: Path, capsys: Any, embedded: headscope.Mod
         tab.close()
 
 
+def test_a_saved_inspection_is_shown_without_a_model(tmp_path: Path, embedded: headscope.Model) -> None:
+    seen = embedded.inspect(TEXT)
+    file, out = seen.save(tmp_path / "a.nc"), tmp_path / "view.html"
+    assert main(["view", str(file), "--html", str(out), "--layer", "8", "--head", "0", "--tau", "0.4"]) == 0
+    arrays = {"outputs": seen.captured.outputs, "tokens": list(seen.window.tokens)}
+    bare = headscope.Inspection.from_arrays(**arrays).view_html(tmp_path / "bare.html", 8, 0)
+    with chromium() as browser:
+        tab = Tab(browser, offline=True)
+        page = tab.open(out.as_uri())
+        assert page.get_attribute(".panel", "data-head") == "8.0"
+        assert int(page.get_attribute(".high-count", "data-high")) == len(highs(seen, 8, 0, 0.4))
+        assert page.locator(".atlas .tile").count() == 144
+        page = tab.open(bare.as_uri())  # neither words nor attention: what there is is shown
+        assert page.locator(".atlas .tile").count() == 144
+        tab.close()
+
+
 @pytest.mark.long
 def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.html"

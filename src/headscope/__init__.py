@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headscope.report import reproduce
     from headscope.result import Result
     from headscope.runs.analysis import analyze
+    from headscope.runs.builder import ResultBuilder
     from headscope.segmentation import Segment, Segmenter, Splitter, segment
     from headscope.texts import passages
 
@@ -29,6 +30,7 @@ __all__ = [
     "Inspection",
     "Model",
     "Result",
+    "ResultBuilder",
     "Segment",
     "Segmenter",
     "Splitter",
@@ -46,6 +48,7 @@ _HOMES = {
     "Inspection": "headscope.inspection",
     "Model": "headscope.models.model",
     "Result": "headscope.result",
+    "ResultBuilder": "headscope.runs.builder",
     "Segment": "headscope.segmentation",
     "Segmenter": "headscope.segmentation",
     "Splitter": "headscope.segmentation",

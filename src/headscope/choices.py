@@ -25,6 +25,8 @@ COMPILED, TORCH, CUDA, CUDA_EAGER = PATH_NAMES = ("compiled", "torch", "cuda", "
 # Who computes shards: this machine, in one process or several, or a Ray cluster. No number depends on it.
 LOCAL, RAY = ENGINE_NAMES = ("local", "ray")
 
+# What a text is in a plain file.
+SPLITS = ("line", "paragraph", "file")
 # What a text is cut into, the usual first.
 GRAINS = ("topics", "sentences")
 

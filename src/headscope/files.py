@@ -11,6 +11,7 @@ from pathlib import Path
 
 from headscope.errors import HeadscopeError, brief
 
+INSPECTION = "headscope inspection of one text"  # the title of a saved inspection
 OTHER_FOLDER = "name a folder that can be written to and has room"
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 OF_THIS_DISK = re.compile(r"(file|local)://(?=.)", re.IGNORECASE)
@@ -152,3 +153,14 @@ def make_folder_for(out: str | Path) -> Path:
     with writable(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     return target
+
+
+def title_of(file: str | Path) -> str:
+    """What a netCDF file of headscope's says that it is; empty where it says nothing, or is something else."""
+    import h5py
+
+    try:
+        with h5py.File(file, "r") as opened:
+            return str(opened.attrs.get("title", ""))
+    except (OSError, KeyError, ValueError, RuntimeError, TypeError):
+        return ""

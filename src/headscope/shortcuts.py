@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from headscope.choices import TextChoices, make_choices
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class ModelShortcuts:
     """What a model is asked to do."""
 
+    @overload
     def inspect(
         self: Any,
         text: str | Sequence[int],
@@ -37,9 +38,35 @@ class ModelShortcuts:
         layers: Collection[int] | None = None,
         maps: bool = True,
         **choices: Unpack[TextChoices],
-    ) -> Inspection:
+    ) -> Inspection: ...
+
+    @overload
+    def inspect(
+        self: Any,
+        text: list[str] | tuple[str, ...] | list[list[int]],
+        pair: list[str] | None = None,
+        *,
+        stack: str | None = None,
+        start: int = 0,
+        layers: Collection[int] | None = None,
+        maps: bool = True,
+        **choices: Unpack[TextChoices],
+    ) -> list[Inspection]: ...
+
+    def inspect(
+        self: Any,
+        text: Any,
+        pair: Any = None,
+        *,
+        stack: str | None = None,
+        start: int = 0,
+        layers: Collection[int] | None = None,
+        maps: bool = True,
+        **choices: Unpack[TextChoices],
+    ) -> Inspection | list[Inspection]:
         """Run one text, or a pair of texts, or given token ids, and keep what every head made of it.
 
+        A list of texts (or of lists of ids) gives a list, each read by itself; for many texts there is `analyze`.
         A text longer than `window` tokens (128 unless said otherwise, or the model's longest where that is shorter) is
         shown through a window that `start` (in tokens of the text) moves. `stack` picks the encoder, decoder or
         cross-attention of a model with several. For long windows, `layers` keeps only some layers, and `maps=False`
@@ -55,10 +82,11 @@ class ModelShortcuts:
         >>> dict(seen.similarity.sizes)
         {'layer': 12, 'head': 12, 'i': 14, 'j': 14}
         """
-        from headscope.inspection.reading import inspect
+        from headscope.inspection.reading import inspect, inspect_each, is_list
 
         made = make_choices(choices, self.default_window)
-        return inspect(self, text, pair, made, stack=stack, start=start, layers=layers, maps=maps)
+        reader = inspect_each if is_list(text) else inspect
+        return reader(self, text, pair, made, stack=stack, start=start, layers=layers, maps=maps)
 
 
 class HeadWeightsShortcuts:

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 from headscope.choices import RAY
 from headscope.cli import show
 from headscope.cli.choices import choices_of
-from headscope.cli.inspect_text import LEGEND, OF_LAYERS
+from headscope.cli.print_result import show_result
 from headscope.control import read_control
 from headscope.errors import HeadscopeError, brief
 from headscope.texts.corpus import Corpus, open_paths
-from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
-    from headscope.result import Result
     from headscope.runs.plan import WorkOptions
     from headscope.runs.progress import Progress
 
@@ -42,15 +40,24 @@ def run_analyze(args: Namespace) -> None:
     relations = dict(load_relation(place) for place in args.relation)
     if len(relations) < len(args.relation):
         raise HeadscopeError("two relations have the same name", "give the functions names of their own")
-    import headscope
     from headscope.models.spec import ModelSpec
-    from headscope.runs.engines import EngineOptions
     from headscope.runs.plan import WorkOptions
+
+    model: Any = ModelSpec(args.model, args.device, args.dtype, args.revision, control=args.control)
+    asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text, args.path)
+    if args.out is not None and not args.dry_run and not relations:
+        from headscope.runs.repeated import finished_result
+
+        result = finished_result(args.out, model, corpus, choices, layers=layers, asked=asked, strict=args.strict)
+        if result is not None:
+            _say(args, "the run is finished already")
+            show_result(result, args)
+            return
+    import headscope
+    from headscope.runs.engines import EngineOptions
 
     engines = EngineOptions(args.workers, args.threads, args.ray_address, args.gpus_per_worker)
     engines.check(args.engine)
-    model: Any = ModelSpec(args.model, args.device, args.dtype, args.revision, control=args.control)
-    asked = WorkOptions(args.shard_size, args.batch_size, args.threads, args.per_text, args.path)
     elsewhere = args.engine == RAY or args.workers is not None
     if args.dry_run or not elsewhere:
         with show.working("loading the model"):
@@ -74,20 +81,24 @@ def run_analyze(args: Namespace) -> None:
         print(f"headscope: stopped; what is finished is kept in {args.out}. To go on: {again}", file=sys.stderr)
         stopped.add_note("the message is printed already")
         raise
-    if args.json:
-        print(json.dumps(as_json(result, args.out), ensure_ascii=False))
-    elif not args.quiet:
-        for stack in result.stacks:
-            print_result(result.stack(stack), args.out)
+    show_result(result, args)
 
 
 def corpus_of(args: Namespace) -> Corpus:
     """The texts that the command names."""
     return open_paths(
         args.texts, text_field=args.text_field, group_field=args.group_field, cluster_field=args.cluster_field,
-        id_field=args.id_field, split=args.split, format=args.format, limit=args.limit, sample=args.sample,
-        seed=args.seed,
+        id_field=args.id_field, split=args.split, format=args.format, encoding=args.encoding,
+        delimiter=args.delimiter, header=args.header, limit=args.limit, sample=args.sample, seed=args.seed,
     )  # fmt: skip
+
+
+def _say(args: Namespace, message: str) -> None:
+    progress = _progress(args)
+    if progress is not False:
+        from headscope.runs.progress import choose_progress
+
+        choose_progress(progress).say(message)
 
 
 def _progress(args: Namespace) -> bool | Progress:
@@ -100,37 +111,6 @@ def _progress(args: Namespace) -> bool | Progress:
     return True
 
 
-def print_result(result: Result, folder: str) -> None:
-    """A summary per layer."""
-    data, texts = result.dataset, result.texts
-    shape = f"{data.sizes['layer']} layers × {data.sizes['head']} heads"
-    show.paragraph(f"{in_a_line(result.model['name'])}: {result.name}, {shape}", style="bold")
-    groups = f", {len(result.groups)} groups" if len(result.groups) > 1 else ""
-    left_out = texts["bad"] + texts["refused"]
-    bad = f", {left_out:,} bad records left out" if left_out else ""
-    show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{groups}{bad}\n")
-    show.quantities(result.layer_summary())
-    show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
-    show.paragraph(f"\nThe result is {folder.rstrip('/')}/result.nc; in Python: headscope.Result.open({folder!r})\n")
-
-
-def as_json(result: Result, folder: str) -> dict[str, Any]:
-    """The summary as one object."""
-    summary: dict[str, Any] = {
-        "result": f"{folder.rstrip('/')}/result.nc",
-        "model": result.model["name"],
-        "texts": result.texts,
-    }
-    summary |= {"settings": result.settings, "stacks": {}}
-    for name in result.stacks:
-        stack = result.stack(name)
-        summary["stacks"][name] = {
-            "windows": int(stack.dataset["texts"]),
-            "layers": json.loads(stack.layer_summary().to_json(orient="records")),
-        }
-    return summary
-
-
 def _dry_run(
     model: Any, corpus: Any, relations: Any, layers: Any, choices: Any, asked: WorkOptions, args: Namespace
 ) -> None:
@@ -141,8 +121,12 @@ def _dry_run(
     from headscope.runs.settings import make_settings
 
     settings = make_settings(facts_of(model), choices, layers=layers, relations=relations)
-    with show.working("looking through the texts and measuring a few batches"):
+    with show.working("looking through the texts"):
         survey = checked_survey(corpus, args.strict, Progress())
+    if not args.json:
+        for note in filter(None, (corpus.note, *survey.notes)):
+            show.paragraph(note)
+    with show.working("measuring a few batches"):
         cost = estimate(model, settings, relations, corpus, survey, checked_sizes(asked))
     if args.json:
         print(json.dumps(asdict(cost)))

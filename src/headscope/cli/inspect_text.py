@@ -40,6 +40,8 @@ def run_inspect(args: Namespace) -> None:
     """Read the text, inspect it, print what was asked for, save what was asked for."""
     if args.head is not None and args.layer is None:
         raise HeadscopeError("--head needs --layer", "name the layer too, for example: --layer 11 --head 3")
+    if args.heads and args.layer is not None:
+        raise HeadscopeError("--heads shows all layers, --layer one", "leave out one of them")
     if args.pairs < 1:
         raise HeadscopeError(f"--pairs {args.pairs}", "ask for at least one pair")
     if args.format and not args.save:
@@ -70,28 +72,31 @@ def run_inspect(args: Namespace) -> None:
 
 def _text(args: Namespace) -> str:
     if args.file is not None:
-        return str(given_text(args.text, args.file))
+        return str(given_text(args.text, args.file, args.encoding))
     if args.text is not None and args.text != "-":
         if re.fullmatch(r"\S+\.(txt|md|json|jsonl|csv|html)", args.text):
             print(f"headscope: taking {args.text!r} as the text; --file {args.text} reads a file", file=sys.stderr)
         return str(args.text)
     if args.text is None and sys.stdin.isatty():
         raise HeadscopeError("there is no text", 'give one: headscope inspect "The cat saw the dog."')
-    return decode(sys.stdin.buffer, "standard input")
+    return decode(sys.stdin.buffer, "standard input", encoding=args.encoding)
 
 
-def given_text(words: str | None, file: str | None) -> str | None:
+def given_text(words: str | None, file: str | None, encoding: str | None = None) -> str | None:
     """The words themselves or those of a file, never both; None where there are neither."""
     if file is None:
         return words
     if words is not None:
         raise HeadscopeError("there are two texts, one given and one in --file", "give one of them")
-    return read_text(file)
+    return read_text(file, encoding=encoding)
 
 
 def _print(inspection: Inspection, args: Namespace) -> None:
     header(inspection)
-    if args.layer is None:
+    if args.heads:
+        show.quantities(inspection.summary(args.tau))
+        show.paragraph("\n" + LEGEND, style="dim")
+    elif args.layer is None:
         layer_table(inspection, args.tau)
         side_by_side([one.layer_summary(args.tau, top=True) for one in _readings(inspection)], inspection)
         show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES
+from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES, SPLITS
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
 from headscope.version import __version__
@@ -22,6 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     _view(commands)
     _segment(commands)
     _analyze(commands)
+    _merge(commands)
     _findings(commands)
     _figures(commands)
     _report(commands)
@@ -55,7 +56,8 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "head in detail.",
     )
     parser.add_argument("text", nargs="?", help="the text; - for standard input")
-    parser.add_argument("--file", help="read the text from this UTF-8 file")
+    parser.add_argument("--file", help="read the text from this file")
+    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
     parser.add_argument("--pair", help="a second text, for models that read two at once")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
@@ -63,6 +65,7 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     look.add_argument("--layer", type=int, help="one layer, from 0")
     look.add_argument("--head", type=int, help="one head of that layer, from 0")
     _looking(look)
+    look.add_argument("--heads", action="store_true", help="a row for every head of every layer")
     look.add_argument("--pairs", type=int, default=15, help="how many of a head's strongest pairs to list (default 15)")
     _choices(parser)
     out = parser.add_argument_group("output")
@@ -84,8 +87,12 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "Without a text a shipped passage is shown, and any text can be typed in the browser. The server listens on "
         "this machine only; Ctrl-C ends it.",
     )
-    parser.add_argument("what", nargs="?", metavar="TEXT|RUN", help="a text, a run's folder or a result.nc")
-    parser.add_argument("--file", help="read the text from this UTF-8 file")
+    parser.add_argument(
+        "what", nargs="?", metavar="TEXT|RUN|FILE",
+        help="a text, a run's folder, or a .nc file: a result, or an inspection that was saved",
+    )  # fmt: skip
+    parser.add_argument("--file", help="read the text from this file")
+    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument(
@@ -122,7 +129,8 @@ def _segment(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "cut a text where the heads of a model cut it: into topics, or into sentences",
         "The embedded model knows which of its heads do; for another, --fit learns it from any collection of texts.",
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the text, UTF-8; - or nothing for standard input")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the text; - or nothing for standard input")
+    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument("--heads", metavar="FILE", help="the weights of the model's heads; with --fit, to be written")
@@ -191,6 +199,7 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most, or a 4,096th)"
     )
     _working(work)
+    work.add_argument("--heads", action="store_true", help="print a row for every head, not for every layer")
     many = parser.add_argument_group("several processes, or a cluster", "The result is the same, to the last byte.")
     many.add_argument(
         "--engine", choices=ENGINE_NAMES, help="who computes: this machine (default), or a cluster of Ray's (ray)"
@@ -206,6 +215,20 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     many.add_argument(
         "--gpus-per-worker", type=float, default=0, metavar="G", help="graphics cards of each worker (default 0)"
     )
+
+
+def _merge(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "merge",
+        "add the results of runs of different texts to one",
+        "Runs add up where everything that decides their numbers is the same: model, window, readings and the like.",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs' folders, or their result.nc; two or more")
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new folder for the sum")
+    parser.add_argument("--heads", action="store_true", help="print a row for every head, not for every layer")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
 def _working(work: argparse._ArgumentGroup) -> None:
@@ -228,9 +251,15 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     )
     read.add_argument("--id-field", default="id", metavar="NAME", help="field or column of the id (default id)")
     read.add_argument(
-        "--split", choices=("line", "paragraph", "file"), default="line", help="what a text is in a plain file"
+        "--split", choices=SPLITS, help="what a text is in a plain file (default: a line, or in a folder the file)"
     )
     read.add_argument("--format", choices=("text", "jsonl", "csv", "parquet"), help="where the name does not tell")
+    read.add_argument("--encoding", metavar="NAME", help="of the files (default: UTF-8, or what they are found to be)")
+    read.add_argument("--delimiter", metavar="C", help="what parts the cells of CSV: ; or tab, say (default: found)")
+    read.add_argument(
+        "--header", action=argparse.BooleanOptionalAction,
+        help="whether the first row of CSV names the columns (default: found); without, they are called 1, 2, …",
+    )  # fmt: skip
     read.add_argument("--limit", type=int, metavar="N", help="only the first N texts")
     read.add_argument("--sample", type=int, metavar="N", help="N texts drawn at random")
     add_choices(read, "seed")

@@ -58,8 +58,8 @@ def _text(args: Namespace) -> str:
     if args.file is None and sys.stdin.isatty():
         raise HeadscopeError("there is no text", "name a file: headscope segment FILE")
     if args.file is None or args.file == "-":
-        return decode(sys.stdin.buffer, "standard input", None)
-    return read_text(args.file, None)
+        return decode(sys.stdin.buffer, "standard input", None, args.encoding)
+    return read_text(args.file, None, args.encoding)
 
 
 def _format(args: Namespace) -> str:

@@ -17,7 +17,7 @@ from headscope.cli.analyze_texts import parse_layers
 from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import given_text
 from headscope.errors import HeadscopeError
-from headscope.files import disk_path, is_url, page_path
+from headscope.files import INSPECTION, disk_path, is_url, page_path, title_of
 from headscope.texts import check_text, example_passage
 
 if TYPE_CHECKING:
@@ -33,16 +33,21 @@ def run_view(args: Namespace) -> None:
         raise HeadscopeError(f"--port {args.port}", "use a number from 1 to 65535, or leave it out")
     if args.html:
         page_path(args.html)
-    run = _run(args)
-    desk = _desk_of_run(args, run) if run else _desk_of_text(args)
+    saved = _saved(args)
+    if saved is None:
+        desk = _desk_of_text(args)
+    elif not is_url(saved) and title_of(Path(disk_path(saved))) == INSPECTION:
+        desk = _desk_of_inspection(args, Path(disk_path(saved)))
+    else:
+        desk = _desk_of_run(args, saved)
     if args.html:
         _write(desk, args.html)
     else:
         _serve(desk, args)
 
 
-def _run(args: Namespace) -> str | None:
-    """The run that is meant, where what was given is one."""
+def _saved(args: Namespace) -> str | None:
+    """The run or the inspection that is meant, where what was given is one."""
     if args.what is None or not args.what.strip():
         return None
     if is_url(args.what) and not re.search(r"\s", args.what):
@@ -64,16 +69,16 @@ def _run(args: Namespace) -> str | None:
 
 
 def _alone(args: Namespace) -> str:
-    """The run's name, where no text was given beside it."""
+    """What was given, where no text was given beside it."""
     if args.file is not None:
-        raise HeadscopeError("there are a run and a text", "give one of them")
+        raise HeadscopeError("there are a run or a saved inspection and a text", "give one of them")
     return str(args.what)
 
 
 def _desk_of_text(args: Namespace) -> Desk:
     if args.control:
         raise HeadscopeError("--control goes with a run", "name the run too, or leave it out")
-    given = given_text(args.what, args.file)
+    given = given_text(args.what, args.file, args.encoding)
     text = example_passage()["text"] if given is None else given
     check_text(text)  # before the seconds it takes to import torch and load a model
     choices = choices_of(args, of_text=True)
@@ -94,9 +99,28 @@ def _desk_of_text(args: Namespace) -> Desk:
     return desk
 
 
+def _desk_of_inspection(args: Namespace, file: Path) -> Desk:
+    """A text that was inspected before; no model is loaded for it, unless one is named to read others with."""
+    if args.control or args.layers or args.window or args.start or args.stack:
+        raise HeadscopeError(
+            "--control, --layers, --window, --start and --stack are not of a saved inspection", "leave them out"
+        )
+    from headscope.inspection import Inspection
+    from headscope.view import first_look
+    from headscope.view.desk import Desk
+
+    seen = Inspection.open(file)
+    if args.readings:
+        seen = seen.read_as(args.readings[0])
+    in_file = args.readings or list(seen.choices.readings) if args.html else None
+    desk = Desk(_loader(args) if args.model else None, readings=in_file)
+    desk.add(seen)
+    desk.state |= {"tau": first_high_bin(args.tau) - 1, "theta": args.theta} | first_look(seen, args.layer, args.head)
+    return desk
+
+
 def _desk_of_run(args: Namespace, run: str) -> Desk:
     from headscope.cli.show_findings import has_model, open_run
-    from headscope.report.writing import checked
     from headscope.view.desk import Desk
     from headscope.view.run_data import RunData
 
@@ -109,7 +133,13 @@ def _desk_of_run(args: Namespace, run: str) -> Desk:
         state |= {"runLayer": args.layer, "runHead": args.head or 0}
     load = _loader(args)
     # Texts of the run can be looked at only through the model that was analysed.
-    reader = (lambda: checked(load(), result)) if has_model(result, args.model) else None
+
+    def checked_model() -> Model:
+        from headscope.report.writing import checked
+
+        return checked(load(), result)
+
+    reader = checked_model if has_model(result, args.model) else None
     return Desk(reader, RunData(result, controls), state=state)
 
 

@@ -68,13 +68,13 @@ def head_figure(inspection: Inspection, layer: int, head: int, theta: float) -> 
 
 def _draw_similarity(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:
     """Draw S with its mask; returns what the dotted lines mean."""
-    attended = inspection.attended(layer, head, theta, text_only=True)
+    drawn = inspection.stack != "cross" and inspection.captured.given is not None
+    high = list(inspection.attended(layer, head, theta, text_only=True).index) if drawn else []
     values = inspection.similarity_matrix(layer, head)
     limit = symmetric_limit(values, inspection.counting.numpy())
     image = axes.imshow(values, cmap=SIMILARITY, vmin=-limit, vmax=limit, interpolation="nearest")
     _tokens(axes, inspection.window, inspection.window)
     _sentences(axes, inspection.window)
-    high = list(attended.index) if inspection.stack != "cross" else []
     for place in high:
         # Dotted, so that the colours below stay what they are.
         axes.axvline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))

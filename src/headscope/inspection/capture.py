@@ -35,11 +35,12 @@ class Captured:
     batch: WindowBatch  # of this one window
     outputs: NDArray[np.float32]  # (L, H, Tq, d)
     values: list[NDArray[np.float32] | None]  # (L): value vectors, (Hkv, Tk, d); None where a model cannot give them
-    given: NDArray[np.float64]  # (L, H, Tk): the attention that each key receives from all queries
+    given: NDArray[np.float64] | None  # (L, H, Tk): the attention that each key receives; None: there is none
     even: NDArray[np.float64]  # (L, Tk): what each key would receive if everybody read evenly
     weights: NDArray[np.float32] | None  # (L, H, Tq, Tk); None where maps are computed again when needed
     readable: list[Tensor | None]  # (L): which keys each query may read, (Tq, Tk), None for all; kept with the maps
-    again: Callable[[Listener, list[int]], None]  # hands over some layers, by running the model once more
+    again: Callable[[Listener, list[int]], None] | None  # hands over some layers, by running the model once more;
+    # None where there is no model
     passed: dict[str, dict[int, dict[str, Array]]] = field(default_factory=dict)  # sums by reading and layer, where
     # maps were not kept: see `sums.py`
 
@@ -65,18 +66,25 @@ class Captured:
         arrays = (self.outputs, *self.values, self.given, self.even, self.weights, *sums)
         return sum(array.nbytes for array in arrays if array is not None)
 
+    @property
+    def has_maps(self) -> bool:
+        """Whether attention maps are here, or can be made again."""
+        return self.weights is not None or self.again is not None
+
     def layer(self, k: int) -> LayerHeads:
-        """What the k-th kept layer's heads read and wrote, as the tap handed it over; maps must have been kept."""
-        assert self.weights is not None
+        """What the k-th kept layer's heads read and wrote, as the tap handed it over; maps where they were kept."""
         own = self.values[k]
         values = None if own is None else torch.from_numpy(own)[None]
-        outputs, weights = (torch.from_numpy(array[k])[None] for array in (self.outputs, self.weights))
+        outputs = torch.from_numpy(self.outputs[k])[None]
+        weights = None if self.weights is None else torch.from_numpy(self.weights[k])[None]
         return LayerHeads(self.stack, self.layers[k], "", outputs, weights, values, self.readable[k])
 
     def maps(self, k: int) -> NDArray[np.float32]:
         """The attention maps of the k-th kept layer: (H, Tq, Tk)."""
         if self.weights is not None:
             return np.asarray(self.weights[k])
+        if self.again is None:
+            raise no_attention(self.given is not None)
         made: list[NDArray[np.float32]] = []
 
         def copy(heads: LayerHeads) -> None:
@@ -85,6 +93,13 @@ class Captured:
 
         self.again(copy, [self.layers[k]])
         return made[0]
+
+
+def no_attention(received: bool) -> HeadscopeError:
+    """What is said where attention is asked for and is not there."""
+    if received:
+        return HeadscopeError("the attention maps were not kept in this file", "inspect a shorter window, or again")
+    return HeadscopeError("attention is not known here", "give it too: Inspection.from_arrays(outputs, attention, …)")
 
 
 def prepare(

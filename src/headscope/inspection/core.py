@@ -12,7 +12,7 @@ import torch
 
 from headscope.choices import BINS, READINGS, Choices, checked_readings, first_high_bin, step_of
 from headscope.errors import HeadscopeError
-from headscope.inspection.capture import Captured
+from headscope.inspection.capture import Captured, no_attention
 from headscope.inspection.parts import FocalToken, LayerPairs, labels_of_ids
 from headscope.measures import attention as attention_
 from headscope.measures import focal as focal_
@@ -21,6 +21,7 @@ from headscope.measures.order import ORDER_BINS
 from headscope.measures.torch_order import has_top, order_bins
 from headscope.measures.torch_window import WindowPairs, window_pairs
 from headscope.windows import Window
+from headscope.windows.window import NO_WORDS
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +59,16 @@ class ReadText:
         return type(self)(self.model, choices, self.captured, self.pairs)
 
     # ------------------------------------------------------------------ the text
+
+    @property
+    def missing(self) -> list[str]:
+        """What is not known of this text, and why: empty where a model has read it."""
+        missing = [] if self.window.described else [NO_WORDS]
+        if self.captured.given is None:
+            missing.append("attention is not known: it was not given")
+        elif not self.captured.has_maps:
+            missing.append("attention maps, and what is made of them, are not known: they were not kept")
+        return missing
 
     @property
     def window(self) -> Window:
@@ -176,6 +187,8 @@ class ReadText:
 
     def received_of_layer(self, k: int, text_only: bool) -> Array:
         """a of every head of the k-th kept layer: (H, Tk); with `text_only` NaN for tokens that do not count."""
+        if self.captured.given is None:
+            raise no_attention(received=False)
         even = torch.from_numpy(self.captured.even[k])
         share = attention_.received(torch.from_numpy(self.captured.given[k]), even)  # (H, Tk)
         if text_only:

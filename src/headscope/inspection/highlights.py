@@ -33,7 +33,8 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
     count = int(inspection.counting.sum())
     if count < FEW_PAIRS:
         return [f"The text is too short to say anything of its heads: {count} token{'s' * (count != 1)} to compare."]
-    layers, heads = inspection.layer_summary(tau), list(word_pairs(inspection, tau))
+    layers = inspection.layer_summary(tau)
+    heads = list(word_pairs(inspection, tau)) if inspection.window.described else []
     sentences = [
         _separators(layers),
         _distance(layers),
@@ -42,7 +43,7 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
         _common_token(inspection.summary(tau)),
         _different_focal(layers),
     ]
-    return [sentence for sentence in sentences if sentence]
+    return [sentence for sentence in sentences if sentence] + [f"Missing: {what}." for what in inspection.missing]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from headscope.choices import Choices, check_theta, first_high_bin
+from headscope.choices import Choices, TextChoices, check_theta, first_high_bin, make_choices
 from headscope.errors import HeadscopeError
 from headscope.files import disk_file
-from headscope.inspection.capture import Captured
+from headscope.inspection.capture import Captured, no_attention
 from headscope.inspection.core import ReadText
 from headscope.inspection.parts import FocalToken, token_table
 from headscope.measures.relations import RELATIONS
@@ -38,7 +38,72 @@ class Inspection(ReadText, InspectionShortcuts):
 
     def __repr__(self) -> str:
         size = f"{len(self.captured.layers)} layers × {self.captured.heads} heads"
-        return f"Inspection of {self.shown} with {self.model}: {self.stack}, {size}, read by {self.reading}"
+        missing = "".join(f"; {what.partition(':')[0]}" for what in self.missing)
+        return f"Inspection of {self.shown} with {self.model}: {self.stack}, {size}, read by {self.reading}{missing}"
+
+    # ------------------------------------------------------------------ without a model
+
+    @classmethod
+    def from_arrays(
+        cls,
+        outputs: Any,
+        attention: Any = None,
+        *,
+        tokens: Sequence[str] | None = None,
+        ids: Sequence[int] | None = None,
+        text: str | None = None,
+        offsets: Any = None,
+        special_tokens_mask: Any = None,
+        values: Any = None,
+        readable: Any = None,
+        causal: bool | None = None,
+        layers: list[int] | None = None,
+        model: str = "given arrays",
+        **choices: Unpack[TextChoices],
+    ) -> Inspection:
+        """An inspection of arrays that any library has: what each head wrote for each token of one text.
+
+        `outputs` are (layer, head, token, feature), what every head writes before it is projected; `attention` is
+        (layer, head, query, key), after the softmax; both of one text, without padding, as NumPy arrays, tensors or
+        lists of a layer each. `tokens` are strings, one for each token; `ids` their numbers, by which repetitions are
+        told (equal strings, where there are none).
+
+        Words and sentences are found in the `text` by the `offsets` of its tokens, (first character, one past the
+        last). Special are the tokens that `special_tokens_mask` names, or those that stand for no character. Without
+        text and offsets, or without `attention`, what needs them is NaN in tables and an error elsewhere; `missing`
+        says so.
+
+        `causal` is seen from the attention where it is given. Where tokens may read less than all (before them),
+        `readable` says what, (query, key) or one for each layer. `values` (layer, head, token, feature) make the
+        reading "values" possible; `layers` numbers layers that are not all from 0; `model` is a name. The other
+        options are those of `model.inspect`.
+
+        >>> import numpy as np
+        >>> draw = np.random.default_rng(0)
+        >>> seen = Inspection.from_arrays(draw.normal(size=(2, 4, 3, 8)), tokens=["It", "rains", "."])
+        >>> seen
+        Inspection of tokens 0 to 3 of 3 with given arrays: encoder, 2 layers × 4 heads, read by dot; words and ...
+        >>> dict(seen.similarity.sizes)
+        {'layer': 2, 'head': 4, 'i': 3, 'j': 3}
+        """
+        from headscope.inspection.given import captured_of, check_choices, read_given
+
+        named: dict[str, Any] = dict(choices)
+        given = read_given(
+            outputs, attention, tokens=tokens, ids=ids, text=text, offsets=offsets,
+            special_tokens_mask=special_tokens_mask, values=values, readable=readable, causal=causal,
+            language=named.get("language") or "en",
+        )  # fmt: skip
+        made = make_choices({**named, "window": len(given.window)})
+        check_choices(made, given.window)
+        return cls(str(model), made, captured_of(given, layers))
+
+    @classmethod
+    def open(cls, file: str | Path) -> Inspection:
+        """Open what `save` wrote. No model is needed: everything but reading other texts works as before."""
+        from headscope.inspection.opening import open_inspection
+
+        return open_inspection(file)
 
     # ------------------------------------------------------------------ the text
 
@@ -99,6 +164,8 @@ class Inspection(ReadText, InspectionShortcuts):
     @cached_property
     def attention(self) -> xr.DataArray:
         """A of every head: row `query` holds the weights with which that token reads the `key` tokens."""
+        if not self.captured.has_maps:
+            raise no_attention(self.captured.given is not None)
         if self.captured.weights is None:
             raise HeadscopeError(
                 "the attention maps of all heads were not kept", "ask for one with attention_map(layer, head)"
@@ -110,6 +177,8 @@ class Inspection(ReadText, InspectionShortcuts):
     @cached_property
     def given(self) -> xr.DataArray:
         """The attention that each token receives from all others together, of every head: the column sums of A."""
+        if self.captured.given is None:
+            raise no_attention(received=False)
         return self._labelled(
             self.captured.given, ("layer", "head", "key"), "given", "attention received: column sums of A"
         )
@@ -158,14 +227,15 @@ class Inspection(ReadText, InspectionShortcuts):
     # ------------------------------------------------------------------ pairs
 
     def high_pairs(self, layer: int, head: int, tau: float = 0.5) -> pd.DataFrame:
-        """The pairs whose level is at least τ, strongest first, with how their tokens are related."""
+        """The pairs whose level is at least τ, strongest first, with how their tokens are related, where known."""
         k, h = self.check_head(layer, head)
         pairs = self.layer_pairs(k)
         order = np.flatnonzero((pairs.bin[h] >= first_high_bin(tau)).numpy())
         order = order[np.argsort(-pairs.value[h].numpy()[order], kind="stable")]
         i, j = (place.numpy()[order] for place in self.places)
         labels = np.array(self.labels, dtype=object)
-        names = np.array(RELATIONS, dtype=object)[self.relations.numpy()[order]]
+        known = RELATIONS if self.window.described else (None,) * len(RELATIONS)
+        names = np.array(known, dtype=object)[self.relations.numpy()[order]]
         columns = (
             i,
             j,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headscope.choices import FEW_PAIRS
 from headscope.windows import CATEGORIES, Window
+from headscope.windows.window import END
 
 
 def labels_of_ids(window: Window, same: Tensor) -> list[str]:
@@ -47,12 +48,15 @@ class LayerPairs:
 
 
 def token_table(window: Window) -> pd.DataFrame:
-    """A row per token. `part` tells the two texts of a pair apart; -1 stands for "none"."""
+    """A row per token. `part` tells the two texts of a pair apart; -1 stands for "none".
+
+    The category of tokens that came without their text is not known.
+    """
     return pd.DataFrame(
         {
             "token": list(window.tokens),
             "id": window.ids,
-            "category": [CATEGORIES[c] for c in window.category],
+            "category": [CATEGORIES[c] if window.described or c <= END else None for c in window.category],
             "sentence": window.sentence,
             "word": window.word,
             "start": window.span[:, 0],

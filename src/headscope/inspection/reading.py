@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headscope.choices import Choices
+from headscope.errors import HeadscopeError
 from headscope.inspection.capture import capture, prepare
 from headscope.inspection.core import no_values_across
 from headscope.inspection.inspection import Inspection
@@ -45,3 +46,26 @@ def inspect(
     captured = capture(model, name, window, layers=layers, maps=maps, in_passing=None if maps else in_passing)
     captured.passed.update(passed)
     return Inspection(model.name, choices, captured)
+
+
+def is_list(text: Any) -> bool:
+    """Whether several texts were given, not one or its ids.
+
+    >>> is_list(["It rains.", "It pours."]), is_list([[5, 6], [7]]), is_list([5, 6]), is_list("It rains.")
+    (True, True, False, False)
+    """
+    several = isinstance(text, Sequence) and not isinstance(text, (str, bytes, bytearray))
+    return several and len(text) > 0 and not hasattr(text[0], "__index__")
+
+
+def inspect_each(model: Model, texts: Sequence[Any], pairs: Any, choices: Choices, **options: Any) -> list[Inspection]:
+    """The same for several texts, one after the other; an error says which of them it is about."""
+    if pairs is not None and (isinstance(pairs, str) or len(pairs) != len(texts)):
+        raise HeadscopeError("there are several texts and not as many pairs", "give a list with a second text for each")
+    made = []
+    for number, text in enumerate(texts):
+        try:
+            made.append(inspect(model, text, None if pairs is None else pairs[number], choices, **options))
+        except HeadscopeError as error:
+            raise HeadscopeError(f"text {number}: {error.problem}", error.remedy) from error
+    return made

@@ -103,6 +103,7 @@ def text_sums(inspection: Inspection, k: int) -> BlockSums:
         groups=("",),
         stored={name: np.asarray(array, dtype=np.float64)[None] for name, array in sums.items() if name != "pairs"},
         layer_pairs=lambda _: bands[None],
+        described=inspection.window.described,
     )
 
 

@@ -45,6 +45,14 @@ def sums_of_layer(choices: Choices, batch: WindowBatch, heads: LayerHeads) -> La
     return {name: array for name, array in sums.items() if variable(name).kept == "block" and name != "top_mixed"}
 
 
+def sums_without_attention(choices: Choices, batch: WindowBatch, heads: LayerHeads) -> LayerSums:
+    """The same where attention is not known: what comes of it is left out."""
+    (count, size), some = heads.outputs.shape[1:3], torch.ones(1, 1, 1, 1)
+    even = (some / size).expand(1, count, size, size).contiguous()  # whatever it is, nothing of it is kept
+    sums = sums_of_layer(choices, batch, replace(heads, weights=even))
+    return {name: array for name, array in sums.items() if not variable(name).of_attention}
+
+
 def _accumulator(stack: str, shape: Shape, choices: Choices) -> Accumulator:
     """Compiled loops need far less time and memory, and the better part of a minute to be compiled when first used.
 
@@ -61,7 +69,7 @@ def _accumulator(stack: str, shape: Shape, choices: Choices) -> Accumulator:
 
 def has_sums(captured: Captured, reading: str) -> bool:
     """Whether a text's sums in a reading are to be had without running the model."""
-    return captured.weights is not None or reading in captured.passed
+    return captured.weights is not None or captured.again is None or reading in captured.passed
 
 
 def sums_of(inspection: Inspection, k: int) -> LayerSums:
@@ -69,6 +77,8 @@ def sums_of(inspection: Inspection, k: int) -> LayerSums:
     captured, reading = inspection.captured, inspection.reading
     if captured.weights is not None:
         return sums_of_layer(inspection.choices, captured.batch, captured.layer(k))
+    if captured.again is None:
+        return sums_without_attention(inspection.choices, captured.batch, captured.layer(k))
     if reading not in captured.passed:
         taken: dict[int, Any] = {}
 

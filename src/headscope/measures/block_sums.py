@@ -39,6 +39,7 @@ class BlockSums:
     groups: tuple[str, ...]  # (S,)
     stored: Mapping[str, Array]
     layer_pairs: Callable[[int], NDArray[Any]]  # a layer's place to (S, H, level, band, relation)
+    described: bool = True  # whether words and sentences are known
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

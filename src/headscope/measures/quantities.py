@@ -46,6 +46,7 @@ def _focus(category: str, whom: str, shown: frozenset[str]) -> Quantity:
         f"{category}_focus", f"focus on {whom}", f"attention to {whom}, over an even spread",
         lambda view: view.focus(category), ratio, "attention", 1.0, ABOVE, TENTH, logarithmic=True,
         needs=("attention", "attention_even"), lack=f"there are no {whom} that could be read", shown=shown,
+        of_words=category == "stop",
         short=f"{category} focus", column=f"{category}_focus",
     )  # fmt: skip
 
@@ -55,7 +56,7 @@ def _weighted(category: str, whom: str) -> Quantity:
         f"{category}_focus_weighted", f"weighted focus on {whom}",
         f"attention to {whom} that carries something: weighed by the length of what is read, over an even spread",
         lambda view: view.focus(category, "attention_weighted"), ratio, "attention", 1.0, ABOVE, TENTH,
-        logarithmic=True, needs=("attention_weighted", "attention_even"),
+        logarithmic=True, needs=("attention_weighted", "attention_even"), of_words=category == "stop",
         lack=f"there are no {whom} that could be read, or the model's value vectors are not known",
     )  # fmt: skip
 
@@ -65,7 +66,7 @@ def _among_attended(category: str, whom: str) -> Quantity:
         f"{category}_among_attended", f"{whom} among attended tokens",
         f"share of {whom} among the tokens that receive more than θ, over their share of all tokens",
         lambda view: view.attended(category), share_over_base, "attention", 1.0, ABOVE, TENTH, logarithmic=True,
-        needs=("attended", "tokens"), lack=f"there are no {whom}, or no token passes θ",
+        needs=("attended", "tokens"), of_words=category == "stop", lack=f"there are no {whom}, or no token passes θ",
     )  # fmt: skip
 
 
@@ -75,6 +76,7 @@ def _matched(
     return Quantity(
         name, label, meaning, lambda view: view.matched(comparison), derived.matched_ratio, "pairs", 1.0, ABOVE, TENTH,
         logarithmic=True, needs=("base_pairs",), top_needs=("top_matched",), matched=comparison, shown=shown,
+        of_words=True,
         lack=f"too few similar pairs can be compared: {classes}", short=short, column=name if shown else "",
     )  # fmt: skip
 
@@ -86,13 +88,14 @@ def _separation(contrast: str, pairs: str, shown: frozenset[str]) -> tuple[Quant
         f"separation_{contrast}", f"separation of {pairs}",
         f"probability that one of the {pairs} lies above an unrelated pair at the same distance in the same text",
         lambda view: view.order(contrast), ratio, "maps", 0.5, smallest=0.05, needs=_WINS, lack=lack, shown=shown,
+        of_words=True,
         column=f"separation_{contrast}",
     )  # fmt: skip
     beyond = Quantity(
         f"{contrast}_beyond_maps", f"separation of {pairs}, beyond attention's",
         f"how much better S tells {pairs} from unrelated ones than the better of the attention maps",
         lambda view: view.order_and_maps(contrast), derived.auc_beyond_maps, "order", 0.0, 0.05, 0.05,
-        needs=(*_WINS, "attention_wins"), lack=lack, shown=shown - HEADS - SUMMARY - TEXT,
+        needs=(*_WINS, "attention_wins"), lack=lack, of_words=True, shown=shown - HEADS - SUMMARY - TEXT,
     )  # fmt: skip
     return by_any, beyond
 
@@ -163,6 +166,7 @@ _ALL = (
         "mean distance of similar pairs of one sentence, over that of all pairs of one sentence",
         lambda view: view.distances(WITHIN), derived.distance_over_base, "pairs", 1.0, smallest=0.05, needs=_PAIRS,
         top_needs=("base_pairs", "top_pairs"), lack="there are no similar pairs of one sentence", shown=LAYERS,
+        of_words=True,
     ),
     _focal(
         "focal_unique", "different focal tokens", "number of different focal tokens among the heads of a layer",

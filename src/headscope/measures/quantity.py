@@ -15,6 +15,7 @@ from headscope.measures.block_sums import THIRDS, BlockSums
 from headscope.measures.derived import Array, ratio
 from headscope.measures.variables import variable
 from headscope.measures.view import Sums, View
+from headscope.windows.window import NO_WORDS
 
 BY = ("head", "layer", "third", "model")
 
@@ -56,6 +57,7 @@ class Quantity:
     top_needs: tuple[str, ...] = ()  # where it is read from top pairs: these instead
     lack: str = "there is nothing to compare"  # why there may be no number
     matched: str = ""  # the comparison, where it is a matched ratio
+    of_words: bool = False  # rests on words and sentences
     shown: frozenset[str] = NOWHERE
     short: str = ""  # where there is little room
     column: str = ""  # the column of the rows per text that shows it best
@@ -83,10 +85,14 @@ class Quantity:
                 return f"{self.label} is not read by {reading}"
             kept = ", ".join(str(each) for each in self.ways(sums) if each is not None)
             return f"S was not read by {reading} in this run, only by {kept}"
+        if self.of_words and not sums.described:
+            return NO_WORDS
         needs = self.top_needs if reading is not None and self.top_needs else self.needs
         missing = next((need for need in needs if need not in sums.stored), None)
         if missing is None:
             return ""
+        if variable(missing).of_attention and "attention" not in sums.stored:
+            return "attention is not known"
         if variable(missing).needs_map:
             return "in cross-attention maps and pairs are of different tokens"
         return f"{missing} was not kept for this model"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:  # the names of relations are read where no head is looked at, and torch takes a second to import
+    from torch import Tensor
 
 RELATIONS = ("word_pieces", "marks", "stop", "punctuation", "both", "sentence", "repeated", "none")
 WORD_PIECES, MARKS, STOP_PAIR, PUNCTUATION_PAIR, BOTH, SAME_SENTENCE, REPEATED, UNRELATED = range(len(RELATIONS))
@@ -22,6 +24,7 @@ def relations(
     `word`, `sentence` and `same` hold a number per token: equal numbers mean the same word, sentence, repeated token.
     Negative numbers match nothing. `stop` and `punctuation` mark the tokens of these categories.
 
+    >>> import torch
     >>> n = torch.tensor
     >>> places = n([0, 0, 1]), n([1, 2, 2])
     >>> codes = relations(*places, word=n([0, 1, 2]), stop=n([0, 0, 0]) > 0, punctuation=n([0, 0, 0]) > 0,
@@ -29,6 +32,7 @@ def relations(
     >>> [RELATIONS[r] for r in codes]
     ['sentence', 'repeated', 'none']
     """
+    import torch
 
     def equal(values: Tensor) -> Tensor:
         return (values[first] == values[second]) & (values[first] >= 0)
@@ -56,6 +60,8 @@ def relation_table() -> NDArray[np.int64]:
     >>> [RELATIONS[r] for r in relation_table()[0, 0]]
     ['none', 'repeated', 'sentence', 'both', 'word_pieces', 'word_pieces', 'word_pieces', 'word_pieces']
     """
+    import torch
+
     one, other, equal = (torch.from_numpy(each.reshape(-1)) for each in np.indices((3, 3, 8)))
     marks, number = torch.cat([one, other]), len(one)
 
@@ -76,9 +82,12 @@ def tally(*coordinates: tuple[Tensor, int], weight: Tensor | None = None) -> Ten
     A coordinate is (H, P), or (P,) where it is the same for all heads; the first one must have heads. `weight` (P,) is
     a whole number that is added for each pair instead of 1.
 
+    >>> import torch
     >>> tally((torch.tensor([[1, 0, 1]]), 2), (torch.tensor([2, 0, 2]), 3)).tolist()
     [[[1, 0, 0], [0, 0, 2]]]
     """
+    import torch
+
     sizes = [size for _, size in coordinates]
     cell = torch.zeros_like(coordinates[0][0])
     for place, size in coordinates:

@@ -109,6 +109,7 @@ class Variable:
     kept: Literal["block", "group"] = "block"
     needs_map: bool = False  # not in cross-attention, where attention maps and pairs are of different tokens
     longest: int | None = None  # only for windows of at most so many tokens
+    of_attention: bool = False  # made of the attention maps
     fill: Fill | None = None  # adds one layer of a batch; None where headscope's own loops do
 
     @property
@@ -149,18 +150,23 @@ _ALL = (
     Variable("position_pairs", ("i", "j"), "number of windows in which i < j is a pair", kept="group"),
     Variable("base_pairs", ("distance", "relation"), "number of pairs: the base rate of every statistic of pairs"),
     Variable("attention", (*_HEADS, "category"),
-             "sum over windows of the mean, over tokens that read, of the weight given to the category", "sum"),
-    Variable("attention_even", ("layer", "category"), "the same for attention spread evenly: the base rate", "sum"),
+             "sum over windows of the mean, over tokens that read, of the weight given to the category", "sum",
+             of_attention=True),
+    Variable("attention_even", ("layer", "category"), "the same for attention spread evenly: the base rate", "sum",
+             of_attention=True),
     Variable("attention_weighted", (*_HEADS, "category"),
-             "sum over windows of the category's share of attention times length of what is read", "sum"),
+             "sum over windows of the category's share of attention times length of what is read", "sum",
+             of_attention=True),
     Variable("attention_entropy", _HEADS,
              "sum over windows of the mean, over tokens that may read two or more, of the entropy of their attention "
-             "over the largest possible", "sum"),
-    Variable("attended", (*_HEADS, "attention_threshold", "category"), "number of high-attention tokens"),
+             "over the largest possible", "sum", of_attention=True),
+    Variable("attended", (*_HEADS, "attention_threshold", "category"), "number of high-attention tokens",
+             of_attention=True),
     Variable("attended_text", (*_HEADS, "attention_threshold", "category"),
-             "number of high-attention tokens among those that count"),
+             "number of high-attention tokens among those that count", of_attention=True),
     Variable("attention_wins", ("map", *_HEADS, "contrast"),
-             "wins of class 1 by each map, of the contrasts of relations; 0 for inside", "sum", needs_map=True),
+             "wins of class 1 by each map, of the contrasts of relations; 0 for inside", "sum", needs_map=True,
+             of_attention=True),
     Variable("contrast_weight", (*_HEADS, "contrast"), "sum of the weights of the comparisons", "sum"),
     Variable("wins", (*_READ, "contrast"), "wins of class 1 by S", "sum"),
     Variable("top_pairs", (*_READ, "band", "relation"), "number of top pairs"),
@@ -173,7 +179,8 @@ _ALL = (
     Variable("top_mixed", ("reading",),
              "sum over windows of the different focal tokens of as many heads drawn from all layers", "sum"),
     Variable("attention_correlation", ("reading", "map", *_HEADS),
-             "sum over windows of the correlation over pairs between S and the map", "sum", needs_map=True),
+             "sum over windows of the correlation over pairs between S and the map", "sum", needs_map=True,
+             of_attention=True),
     Variable("norm_correlation", _READ,
              "sum over windows of the correlation over tokens between |O_i| and the number of top pairs it is in",
              "sum"),
@@ -184,8 +191,9 @@ _ALL = (
     Variable("matched", (*_HEADS, "comparison", "side"), "matched counts of high pairs at the run's τ", "sum"),
     Variable("flat", _HEADS, "number of flat matrices: the largest S is not positive"),
     Variable("diagonal", _HEADS, "sum over windows, not flat, of the mean of the diagonal over the largest S", "sum"),
-    Variable("mask_sum", _REGIONS, "sum of levels of pairs, not flat, at every θ", "sum", needs_map=True),
-    Variable("mask_pairs", _REGIONS, "number of pairs, not flat, at every θ", needs_map=True),
+    Variable("mask_sum", _REGIONS, "sum of levels of pairs, not flat, at every θ", "sum", needs_map=True,
+             of_attention=True),
+    Variable("mask_pairs", _REGIONS, "number of pairs, not flat, at every θ", needs_map=True, of_attention=True),
     Variable("focal_unique", ("layer", "threshold", "unique"),
              "number of windows in which the heads have so many different focal tokens"),
     Variable("focal_null", ("layer", "threshold", "unique"),

@@ -18,6 +18,7 @@ from headscope.control import Control, read_control
 from headscope.errors import HeadscopeError, brief
 from headscope.models.check import Report, self_check
 from headscope.models.forward import collate, pad_token
+from headscope.models.given import check_options, given_network
 from headscope.models.model import Model
 from headscope.models.permuting import permute_weights
 from headscope.models.source import Source, find
@@ -31,11 +32,13 @@ NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 # Parameters that no attention head depends on: a checkpoint may lack them without changing any number of ours.
 AFTER_THE_HEADS = ("pooler.", "contact_head.", "lm_head.", "cls.")
+FAST = "save a fast tokenizer (tokenizer.json) into the model's folder: tokenizer.save_pretrained(FOLDER)"
 CHECK_TEXTS = ("The lamp in the old harbour was lit again, and the boats came home.", "Nobody saw the lamp.")
 
 
 def load(
-    name: str | Path | None = None,
+    model: str | Path | nn.Module | None = None,
+    tokenizer: Any = None,
     *,
     device: str = "auto",
     dtype: str = "auto",
@@ -43,7 +46,11 @@ def load(
     check: bool = True,
     control: str | None = None,
 ) -> Model:
-    """Load a model: the embedded one, a hub id, a local folder or a GGUF file.
+    """Load a model: the embedded one, a hub id, a local folder, a GGUF file; or take a network that is already there.
+
+    A network of transformers comes with its tokenizer: `load(network, tokenizer)`. It is used as it is, on its device
+    and in its dtype, and its hooks run; of a model with a head on top the base is taken. Only its attention is set to
+    "eager", which alone forms the attention weights.
 
     Weights come from safetensors or GGUF files only and remote code is never run. `device="auto"` takes a GPU where
     there is one. `dtype="auto"` is float32 whatever the file holds, because levels and counts are read off small
@@ -57,25 +64,44 @@ def load(
     Model('headscope/bert12', BertModel, encoder 12 layers × 12 heads, cpu, float32)
     >>> load(control="permuted:0").name
     'headscope/bert12 (permuted weights, seed 0)'
+    >>> load(model.network, model.tokenizer).network is model.network
+    True
     """
     wanted = read_control(control)
-    source = find(name, revision)
-    where, precision = _device(device), _dtype(dtype)
-    if where.type == "cpu" and precision == torch.bfloat16 and not cpu_multiplies_bfloat16():
-        raise HeadscopeError("this CPU cannot multiply bfloat16 matrices", 'use dtype="float32" or a GPU')
-    with _quiet():
-        network = _network_under(wanted, source, precision).to(where).eval()
-        tokenizer = _tokenizer(source, network)
-    template = _template(source, tokenizer)
-    report = _check(network, tokenizer, template, source)
+    if model is None or isinstance(model, (str, Path)):
+        if tokenizer is not None:
+            raise HeadscopeError(
+                "a tokenizer goes with a network that is there already",
+                "leave it out, or load both yourself: headscope.load(network, tokenizer)",
+            )
+        name, network, tokenizer = _by_name(model, wanted, device, dtype, revision)
+        spec = ModelSpec(_same_elsewhere(model), device, dtype, revision, check, control)
+    else:
+        check_options(tokenizer, device=device, dtype=dtype, revision=revision)
+        (name, network), spec = given_network(model, wanted), None
+    _check_tokenizer(name, tokenizer, network)
+    template = _template(name, tokenizer)
+    report = _check(network, tokenizer, template, name)
     if check:
         remedy = (
             "these numbers would be wrong, so the model is refused; headscope check shows the whole table, and "
             "load(..., check=False) loads it all the same"
         )
         report.raise_if_failed(_name_bad_weights(network) or remedy)
-    spec = ModelSpec(_same_elsewhere(name), device, dtype, revision, check, control)
-    return Model(source.name, network, tokenizer, template, report, wanted, spec)
+    return Model(name, network, tokenizer, template, report, wanted, spec)
+
+
+def _by_name(
+    name: str | Path | None, control: Control | None, device: str, dtype: str, revision: str | None
+) -> tuple[str, Any, Any]:
+    """The name, network and tokenizer of files on this disk."""
+    source = find(name, revision)
+    where, precision = _device(device), _dtype(dtype)
+    if where.type == "cpu" and precision == torch.bfloat16 and not cpu_multiplies_bfloat16():
+        raise HeadscopeError("this CPU cannot multiply bfloat16 matrices", 'use dtype="float32" or a GPU')
+    with _quiet():
+        network = _network_under(control, source, precision).to(where).eval()
+        return source.name, network, _tokenizer(source)
 
 
 def _same_elsewhere(name: str | Path | None) -> str | None:
@@ -239,44 +265,46 @@ def _explained(error: Exception, source: Source) -> HeadscopeError:
     )
 
 
-def _tokenizer(source: Source, network: Any) -> Any:
+def _tokenizer(source: Source) -> Any:
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     if source.gguf:
         options["gguf_file"] = source.gguf
-    remedy = "save a fast tokenizer (tokenizer.json) into the model's folder: tokenizer.save_pretrained(FOLDER)"
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
+        return transformers.AutoTokenizer.from_pretrained(source.folder, **options)
     except Exception as error:  # as above: any kind
         reason = brief(error)
-        raise HeadscopeError(f"the tokenizer of {source.name!r} cannot be loaded: {reason}", remedy) from error
+        raise HeadscopeError(f"the tokenizer of {source.name!r} cannot be loaded: {reason}", FAST) from error
+
+
+def _check_tokenizer(name: str, tokenizer: Any, network: Any) -> None:
+    """It must tell which characters a token stands for, and know about as many tokens as the model."""
     if not getattr(tokenizer, "is_fast", False):
         raise HeadscopeError(
-            f"the tokenizer of {source.name!r} ({type(tokenizer).__name__}) is not a fast one: it does not tell which "
+            f"the tokenizer of {name!r} ({type(tokenizer).__name__}) is not a fast one: it does not tell which "
             "characters a token stands for",
-            remedy,
+            FAST,
         )
     known, rows = len(tokenizer), network.get_input_embeddings().weight.shape[0]
     if known < min(100, rows // 2):
         raise HeadscopeError(
-            f"the tokenizer of {source.name!r} knows {known} tokens, its model {rows}: transformers could not use the "
+            f"the tokenizer of {name!r} knows {known} tokens, its model {rows}: transformers could not use the "
             "tokenizer files in the folder",
-            remedy,
+            FAST,
         )
-    return tokenizer
 
 
-def _template(source: Source, tokenizer: Any) -> Template:
+def _template(name: str, tokenizer: Any) -> Template:
     try:
         return read_template(tokenizer)
     except Exception as error:  # the tokenizers library raises bare exceptions
         reason = brief(error, 200)
         raise HeadscopeError(
-            f"the tokenizer of {source.name!r} cannot split a plain word: {type(error).__name__}: {reason}",
+            f"the tokenizer of {name!r} cannot split a plain word: {type(error).__name__}: {reason}",
             "the tokenizer files are damaged or belong to another model: fetch the model again",
         ) from error
 
 
-def _check(network: nn.Module, tokenizer: Any, template: Template, source: Source) -> Report:
+def _check(network: nn.Module, tokenizer: Any, template: Template, name: str) -> Report:
     windows: list[list[int]] = [
         [*template.start, *tokenizer(text, add_special_tokens=False)["input_ids"], *template.end]
         for text in CHECK_TEXTS
@@ -284,7 +312,7 @@ def _check(network: nn.Module, tokenizer: Any, template: Template, source: Sourc
     rows = network.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
     if max(map(max, windows)) >= rows:
         raise HeadscopeError(
-            f"the tokenizer of {source.name!r} makes ids that its model does not have ({rows} embeddings)",
+            f"the tokenizer of {name!r} makes ids that its model does not have ({rows} embeddings)",
             "the tokenizer belongs to another model: fetch the model again",
         )
     batch = collate([windows[0][:24], windows[1][:12]], pad_token(network.config), network.device)
@@ -295,8 +323,7 @@ def _check(network: nn.Module, tokenizer: Any, template: Template, source: Sourc
     except Exception as error:  # a model that transformers loads but cannot run on plain text
         reason = brief(error)
         raise HeadscopeError(
-            f"{type(network).__name__} ({source.name!r}) cannot be run on a plain text: "
-            f"{type(error).__name__}: {reason}",
+            f"{type(network).__name__} ({name!r}) cannot be run on a plain text: {type(error).__name__}: {reason}",
             "headscope reads models that take token ids; docs/architectures.md lists those it can",
         ) from error
 

@@ -22,8 +22,9 @@ UNBOUNDED = 1_000_000  # tokenizers write a huge number where there is no limit
 class Model(ModelShortcuts):
     """What `headscope.load` returns. `network` and `tokenizer` are the transformers objects.
 
+    Hooks of your own on modules of `network` run whenever the model reads a text, and what they change is seen.
     `control` is what was taken away from it, None for a model as it is; `name` says so too. `spec` tells how it is
-    loaded again, where `load` made it.
+    loaded again, where it was loaded by name.
     """
 
     def __init__(

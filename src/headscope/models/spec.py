@@ -75,7 +75,8 @@ def spec_of(model: Any) -> ModelSpec:
     spec: ModelSpec | None = model.spec
     if spec is None:
         raise HeadscopeError(
-            f"{model.name!r} was not loaded by headscope.load, so that other processes cannot load the same",
-            "save it to a folder and name that, or run it in this process",
+            f"{model.name!r} was not loaded by headscope.load, by a name, so that other processes cannot load it",
+            "save it to a folder (network.save_pretrained, tokenizer.save_pretrained) and name that, or run it in this "
+            "process",
         )
     return spec

@@ -88,6 +88,6 @@ def one_head(result: Result, roles: list[Role], model: Model) -> Picture:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
     role = roles[0]
     texts = result.examples(role.layer, role.head, role.shown_by, LOOKED_AT)
-    text = min(texts["text"], key=len)
+    text: str = min(texts["text"], key=len)
     inspection = model.inspect(text, stack=result.name, **result.inspect_options)
     return inspection.plot_head(role.layer, role.head, theta=result.settings["theta"])

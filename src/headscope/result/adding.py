@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -101,3 +102,13 @@ def shared_texts(first: Result, second: Result) -> bool:
     """Whether two results have a shard in common."""
     mine, theirs = (each.by_block["shard_hash"].values for each in (first, second))
     return bool(np.isin(mine, theirs).any())
+
+
+def texts_together(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is known of the texts of several results, added up."""
+    together: dict[str, Any] = {"name": "; ".join(str(each["name"]) for each in told), "whole": False}
+    counts = ("texts", "bad", "refused", "clusters", "clusters_again", "tokens", "tokens_read", "duplicates")
+    for count in counts:
+        if all(count in each for each in told) or count in ("clusters", "clusters_again"):
+            together[count] = sum(each.get(count) or 0 for each in told)
+    return together

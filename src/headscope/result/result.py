@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from headscope.choices import described
+from headscope.choices import described, first_high_bin
 from headscope.errors import HeadscopeError
-from headscope.files import disk_file, disk_path, is_url, written_whole
+from headscope.files import disk_file, disk_path, is_url, writable, written_whole
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.variables import Shape
-from headscope.result.adding import ResultBlocks, check_same, shared_texts
+from headscope.result.adding import ResultBlocks, check_same, shared_texts, texts_together
 from headscope.result.merge import write_result
 from headscope.result.netcdf import open_group
 from headscope.result.parts import kept_for_groups
-from headscope.result.rows import HEADS, TEXTS
+from headscope.result.rows import HEADS, TEXTS, RowSource, sources_of, write_rows
 from headscope.result.schema import FILE, read_attributes
 from headscope.result.stack_writer import BLOCKS, GROUPS
 from headscope.shortcuts import ResultShortcuts
@@ -48,9 +48,18 @@ class Result(ResultShortcuts):
     """
 
     def __init__(
-        self, file: str | Path, stack: str | None = None, *, keep: Any = None, attrs: dict[str, Any] | None = None
+        self,
+        file: str | Path,
+        stack: str | None = None,
+        *,
+        keep: Any = None,
+        attrs: dict[str, Any] | None = None,
+        row_sources: tuple[RowSource, ...] = (),
+        tau: float | None = None,
     ) -> None:
         self.file, self._keep = Path(file), keep
+        self.row_sources = row_sources  # where the rows of a part or a sum of runs are
+        self._tau = tau  # where another τ than the run's is asked for
         self.attrs = read_attributes(self.file) if attrs is None else attrs
         self.stacks: tuple[str, ...] = tuple(self.attrs["stacks"].split(", "))
         self.name = stack or self.stacks[0]
@@ -102,7 +111,23 @@ class Result(ResultShortcuts):
 
     def stack(self, name: str) -> Result:
         """The same result for another attention stack of the model."""
-        return Result(self.file, name, keep=self._keep, attrs=self.attrs)
+        return self._like(name)
+
+    def at(self, tau: float) -> Result:
+        """The same result, asked at another τ wherever none is named: every threshold was counted in one pass.
+
+        >>> import headscope
+        >>> result = headscope.analyze(None, [p["text"] for p in headscope.passages()[:4]], progress=False)
+        >>> int(result.at(0.7).summary().high_pairs.sum()) == int(result.summary(0.7).high_pairs.sum())
+        True
+        """
+        first_high_bin(tau)
+        return self._like(self.name, tau)
+
+    def _like(self, stack: str, tau: float | None = None) -> Result:
+        return Result(
+            self.file, stack, keep=self._keep, attrs=self.attrs, row_sources=self.row_sources, tau=tau or self._tau
+        )
 
     @cached_property
     def dataset(self) -> xr.Dataset:
@@ -187,12 +212,13 @@ class Result(ResultShortcuts):
         return {choice.name: self.settings[choice.name] for choice in described(of_text=True)}
 
     def tau(self, tau: float | None) -> float:
-        """τ as asked for, or the run's own."""
-        return float(self.settings["tau"] if tau is None else tau)
+        """τ as asked for, here or with `at`, or the run's own."""
+        asked = self._tau if tau is None else tau
+        return float(self.settings["tau"] if asked is None else asked)
 
     @property
     def selected(self) -> bool:
-        """Whether it is a part of a run, or a sum of runs: then it has no rows per text of its own."""
+        """Whether it is a part of a run, or a sum of runs."""
         return not self.texts.get("whole", True)
 
     def examples(self, layer: int, head: int, score: str, k: int = 5, *, lowest: bool = False) -> pd.DataFrame:
@@ -209,19 +235,7 @@ class Result(ResultShortcuts):
     def __add__(self, other: Result) -> Result:
         if not isinstance(other, Result):
             return NotImplemented
-        check_same(self, other)
-        if shared_texts(self, other):
-            warnings.warn("the two results share texts, which will count twice", stacklevel=2)
-        texts = {
-            "name": f"{self.texts['name']}; {other.texts['name']}",
-            "texts": self.texts["texts"] + other.texts["texts"],
-            "bad": self.texts["bad"] + other.texts["bad"],
-            "refused": self.texts["refused"] + other.texts["refused"],
-            "clusters": self.texts.get("clusters", 0) + other.texts.get("clusters", 0),
-            "clusters_again": self.texts.get("clusters_again", 0) + other.texts.get("clusters_again", 0),
-            "whole": False,
-        }
-        return self._written([ResultBlocks(self), ResultBlocks(other)], {"texts": texts})
+        return added([self, other])
 
     def select(self, group: str | Sequence[str]) -> Result:
         """The result of one group of texts, or of several."""
@@ -236,11 +250,13 @@ class Result(ResultShortcuts):
         # Bad records are of no group, so a selection has none.
         name = f"{self.texts['name']}: {', '.join(wanted)}"
         texts = {"name": name, "texts": taken, "bad": 0, "refused": 0, "whole": False}
-        return self._written([ResultBlocks(self)], {"texts": texts}, groups=wanted)
+        return self._written([self], {"texts": texts}, groups=wanted)
 
     def _written(
-        self, sources: list[ResultBlocks], header: dict[str, Any], groups: Sequence[str] | None = None
+        self, results: Sequence[Result], header: dict[str, Any], groups: Sequence[str] | None = None
     ) -> Result:
+        """A new result of some results' blocks, in a temporary folder that is kept as long as the result."""
+        sources = [ResultBlocks(each) for each in results]
         folder = tempfile.TemporaryDirectory(prefix="headscope-")
         file = Path(folder.name) / FILE
         words: dict[int, str] = {}
@@ -253,7 +269,14 @@ class Result(ResultShortcuts):
 
         shapes = {name: result.shape for name, result in sources[0].stacks.items()}
         write_result(file, sources, shapes, kept | header, text, groups=groups)
-        return Result(file, self.name, keep=folder)
+        rows = [sources_of(each, groups) for each in results]
+        return Result(
+            file,
+            self.name,
+            keep=(folder, *(each._keep for each in results)),  # rows may lie in theirs
+            row_sources=tuple(source for each in rows for source in each) if all(rows) else (),
+            tau=self._tau,
+        )
 
     def save(self, file: str | Path) -> Path:
         """Copy the result to a file of its own."""
@@ -269,3 +292,32 @@ class Result(ResultShortcuts):
         for part in ("by_block", "by_group"):
             if part in self.__dict__:
                 self.__dict__.pop(part).close()
+
+
+def added(results: Sequence[Result]) -> Result:
+    """The sum of results of different texts."""
+    first = results[0]
+    for place, other in enumerate(results[1:], 1):
+        check_same(first, other)
+        if any(shared_texts(each, other) for each in results[:place]):
+            warnings.warn("the results share texts, which will count twice", stacklevel=3)
+    return first._written(results, {"texts": texts_together([each.texts for each in results])})
+
+
+def merge_runs(paths: Sequence[str | Path], out: str | Path) -> Result:
+    """Add the results of runs of different texts, and write the sum to a folder, with rows where all of them have some.
+
+    `a + b` does the same without a folder.
+    """
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise HeadscopeError(f"{str(out)!r} is not an empty folder", "name a new or an empty folder")
+    if len(paths) < 2:
+        raise HeadscopeError("there is one result, and nothing to add it to", "name two or more")
+    total = added([Result.open(path) for path in paths])
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if total.row_sources:
+        write_rows(total.row_sources, folder)
+    total.save(folder / FILE)
+    return Result.open(folder)

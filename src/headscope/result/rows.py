@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,13 +39,13 @@ def examples_of_layer(
     for head, score in product(heads, scores):
         _check(result, layer, head, score, k)
     paths = row_paths(result)
-    if paths is None and result.selected:
-        raise HeadscopeError(
-            "the rows per text are kept with the whole run, not with a part or a sum of runs",
-            "ask the result of the run itself: Result.open(RUN).examples(…)",
-        )
     if paths is None:
-        raise HeadscopeError("the run kept no rows per text", "run the analysis with --per-text")
+        which = "the run, or one of those that were added," if result.selected else "the run"
+        raise HeadscopeError(
+            f"{which} kept no rows per text",
+            "run the analysis with --per-text; a part or a sum of runs that was saved as one file has none either: "
+            "headscope merge keeps them",
+        )
     import pyarrow.dataset as ds
 
     field = ds.field
@@ -79,10 +81,91 @@ def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """Rows of a run that a result was made of: all of them, or those of some groups."""
+
+    heads: Path
+    texts: Path
+    groups: tuple[str, ...] | None = None
+
+
 def row_paths(result: Result) -> tuple[Path, Path] | None:
-    """The files of the rows per text, of heads and of texts; None where there are none beside the result."""
+    """The files of the rows per text, of heads and of texts; None where there are none.
+
+    A part or a sum of runs has its rows written beside its own file when they are first asked for.
+    """
     heads, texts = (result.file.parent / name for name in (HEADS, TEXTS))
+    if not (heads.exists() and texts.exists()) and result.row_sources:
+        write_rows(result.row_sources, result.file.parent)
     return (heads, texts) if heads.exists() and texts.exists() else None
+
+
+def sources_of(result: Result, groups: Sequence[str] | None = None) -> tuple[RowSource, ...]:
+    """Where the rows of a result, or of some of its groups, are to be had; nothing where there are none."""
+    chosen = None if groups is None else tuple(groups)
+    if result.row_sources:
+        if chosen is None:
+            return result.row_sources
+        within = (chosen if each.groups is None else _both(each.groups, chosen) for each in result.row_sources)
+        return tuple(replace(each, groups=names) for each, names in zip(result.row_sources, within, strict=True))
+    heads, texts = (result.file.parent / name for name in (HEADS, TEXTS))
+    return (RowSource(heads, texts, chosen),) if heads.exists() and texts.exists() else ()
+
+
+def _both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in one if name in other)
+
+
+def write_rows(sources: Sequence[RowSource], folder: Path) -> None:
+    """Write the rows of several runs one after the other, their windows numbered through; a batch at a time is held."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    begin, numbers = 0, []
+    with _parquet_writer(folder / TEXTS) as write:
+        for source in sources:
+            table = pq.read_table(source.texts)
+            kept = np.ones(len(table), dtype=bool)
+            if source.groups is not None:
+                kept = np.isin(table.column("group").to_numpy(zero_copy_only=False).astype(str), source.groups)
+            texts = table.column("text").to_numpy()
+            number = np.full(int(texts.max(initial=-1)) + 1, -1, dtype=np.int64)
+            number[texts[kept]] = np.arange(begin, begin + int(kept.sum()))
+            begin += int(kept.sum())
+            numbers.append(number)
+            write(_renumbered(table.filter(pa.array(kept)), number))
+    with _parquet_writer(folder / HEADS) as write:
+        for source, number in zip(sources, numbers, strict=True):
+            with pq.ParquetFile(source.heads) as opened:
+                for batch in opened.iter_batches(batch_size=1 << 16):
+                    table = pa.Table.from_batches([batch])
+                    write(_renumbered(table.filter(pa.array(number[table.column("text").to_numpy()] >= 0)), number))
+
+
+def _renumbered(table: pa.Table, number: Any) -> pa.Table:
+    texts = number[table.column("text").to_numpy()]
+    return table.set_column(table.schema.get_field_index("text"), "text", _numbers(texts))
+
+
+@contextmanager
+def _parquet_writer(target: Path) -> Iterator[Callable[[pa.Table], None]]:
+    """Writes tables of one schema to a file that is whole or not there."""
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+
+    def write(table: pa.Table) -> None:
+        nonlocal writer
+        writer = writer or pq.ParquetWriter(partial, table.schema, compression="zstd")
+        writer.write_table(table)
+
+    with written_whole(target) as partial:
+        try:
+            yield write
+        finally:
+            if writer is not None:
+                writer.close()
 
 
 def join_tables(parts: Iterable[bytes | Path], target: Path, *, remedy: str = OTHER_FOLDER) -> None:

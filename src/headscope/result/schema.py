@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 
 from headscope.errors import HeadscopeError, brief
+from headscope.files import INSPECTION, title_of
 from headscope.result.checksum import check_seal
 from headscope.result.netcdf import attributes
 
@@ -45,6 +46,14 @@ def read_attributes(file: Path) -> dict[str, Any]:
         raise HeadscopeError(f"there is no run or result {str(file)!r}", "name a run's folder, or its result.nc")
     try:
         check_seal(file)
+    except HeadscopeError as error:
+        if title_of(file) == INSPECTION:
+            raise HeadscopeError(
+                f"{str(file)!r} is the inspection of one text, not the result of a run",
+                "open it with headscope.Inspection.open, or headscope view",
+            ) from error
+        raise
+    try:
         with h5py.File(file, "r") as opened:  # much faster than a whole dataset
             attrs = attributes(opened)
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,7 +13,7 @@ from headscope.choices import RunChoices
 from headscope.errors import HeadscopeError
 from headscope.measures.own_relations import Labels
 from headscope.models.model import Model
-from headscope.models.spec import ModelSpec
+from headscope.models.spec import ModelSpec, spec_of
 from headscope.result.result import Result
 from headscope.result.schema import FILE
 from headscope.runs.clusters import check_clusters
@@ -24,6 +25,7 @@ from headscope.runs.folder import RunFolder
 from headscope.runs.plan import MOST_WINDOWS, WorkOptions
 from headscope.runs.planning import Texts, check_bad, plan_run, prepare
 from headscope.runs.progress import Progress, choose_progress
+from headscope.runs.repeated import known_model
 from headscope.runs.settings import Settings, make_settings
 from headscope.runs.worker import stack_shapes
 from headscope.texts import Corpus, ReadingOptions, Survey, open_texts
@@ -62,7 +64,8 @@ def analyze(
     where it was stopped. `relations` maps names to functions from a window to a list of labels, one for each token:
     pairs with equal labels are counted in a variable of their own. `per_text` also keeps a row per text, layer and
     head. The number of `threads` changes no number. `path` says who counts: "compiled" loops on the CPU, "torch", or
-    the kernels of a graphics card ("cuda"); by default the fastest that can be had. `control` is that of `load`: a run
+    the kernels of a graphics card ("cuda", or "cuda-eager" with the model's own attention); by default the fastest that
+    can be had. `control` is that of `load`: a run
     to compare others with; a model that was loaded under one needs none here.
 
     With `workers` several processes compute shards, each with a model of its own and `threads` cores; with
@@ -81,8 +84,8 @@ def analyze(
     progress = choose_progress(progress)
     with ExitStack() as held:
         held.callback(progress.finish)
-        asked = EngineOptions(workers, threads, ray_address, gpus_per_worker)
-        chosen = held.enter_context(closing(make_engine(model, control, engine, asked, progress.say)))
+        wanted = EngineOptions(workers, threads, ray_address, gpus_per_worker)
+        chosen = held.enter_context(closing(make_engine(model, control, engine, wanted, progress.say)))
         facts = chosen.facts()
         settings = make_settings(facts.model, choices, layers=layers, relations=relations)
         corpus = open_texts(texts, **reading, seed=settings.choices.seed)
@@ -90,24 +93,36 @@ def analyze(
         temporary = tempfile.TemporaryDirectory(prefix="headscope-") if out is None else None
         folder = RunFolder(temporary.name if temporary is not None else out)  # type: ignore[arg-type]
         held.callback(folder.close)
-        run(chosen, facts, settings, relations, Texts.of(corpus, survey), folder, progress, strict, work)
+        known = known_model(spec_or_none(model, control), facts.model.default_window)
+        run(chosen, facts, settings, relations, Texts.of(corpus, survey), folder, progress, strict, work, known)
     if temporary is None:
-        return Result.open(out)  # type: ignore[arg-type]
+        result = Result.open(out)  # type: ignore[arg-type]
+        asked = settings.choices.tau
+        return result if asked == result.settings["tau"] else result.at(asked)
     return Result(Path(temporary.name) / FILE, keep=temporary)  # the folder is removed with the last that keeps it
 
 
 def run(
     engine: Engine, facts: EngineFacts, settings: Settings, relations: Mapping[str, Labels], texts: Texts,
-    folder: RunFolder, progress: Progress, strict: bool, options: WorkOptions,
+    folder: RunFolder, progress: Progress, strict: bool, options: WorkOptions, known: dict[str, Any],
 ) -> None:  # fmt: skip
-    """One run: planned, executed, finished."""
+    """One run: planned, executed, finished. By what is `known` of its model the command is recognised next time."""
     manifest = plan_run(folder, facts, settings, texts, options, engine, progress)
     work = Execution(manifest, texts, folder, progress)
     if is_finished(work):
         work.check_stream()
         folder.remove_shards()
+        if manifest.known_model != known:
+            manifest.known_model = known
+            folder.write_manifest(manifest)
         progress.say("the run is finished already")
         return
+    manifest.known_model = known
+    if manifest.settings["tau"] != settings.choices.tau:  # it was called finished, and its files are not whole
+        raise HeadscopeError(
+            f"the run in {folder.name!r} is of τ = {manifest.settings['tau']:g} and must be computed again first",
+            "repeat the first command, then ask for another τ",
+        )
     survey = texts.survey
     shards = None if survey.clustered else survey.shards(manifest.plan.shard_size)  # clusters make them fewer
     progress.start(survey.texts if survey.known else None, shards)
@@ -115,6 +130,12 @@ def run(
     with stoppable(progress) as work.stopping:
         engine.run(work)
     finish(work, engine, stack_shapes(facts.model.stacks, settings), strict)
+
+
+def spec_or_none(model: Model | ModelSpec | str | None, control: str | None) -> ModelSpec | None:
+    """How the model of a run is loaded, where it was by a name."""
+    spec = model.spec if isinstance(model, Model) else spec_of(model)
+    return spec if spec is None or control is None else replace(spec, control=control)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, RunChoices]:
@@ -134,6 +155,9 @@ def checked_survey(corpus: Corpus, strict: bool, progress: Progress, engine: Eng
         survey = survey_of(engine.survey(corpus.pieces, progress.surveyed))
     else:
         survey = corpus.survey(progress.surveyed)
+    for note in (corpus.note, *survey.notes):
+        if note:
+            progress.say(note)
     if survey.known:
         check_clusters(survey)
         check_bad(survey.texts, survey.bad, survey.first_bad, strict, corpus.name)

@@ -114,8 +114,11 @@ def finishing(shard: Shard, computed: ShardResult, tokenizer: Any, order: WorkOr
     records = shard.records
     tables = row_files(computed, tokenizer) if order.per_text else {}
     about = FinishedShard(
-        shard.number, shard.group, len(records), len(computed.windows), shard.hash, order.plan, list(computed.refused)
-    )
+        shard.number, shard.group, len(records), len(computed.windows), shard.hash, order.plan,
+        list(computed.refused),
+        tokens=sum(each.window.total for each in computed.windows if each.number == 0),
+        tokens_read=sum(int((each.window.part >= 0).sum()) for each in computed.windows),
+    )  # fmt: skip
     sums = computed.sums
 
     def finish() -> ComputedShard:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +17,9 @@ from headscope.runs.executing import Execution
 from headscope.runs.folder import SUMS, FinishedShard, FolderShards
 from headscope.runs.planning import check_bad
 from headscope.stores.disk import KEPT_REMEDY
-from headscope.texts.records import NAMED
+from headscope.texts.records import NAMED, BadRecords
+
+BAD = "bad.jsonl"  # the records that were left out
 
 
 def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict: bool) -> None:
@@ -34,6 +37,9 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
         "bad": bad.number,
         "first_bad": bad.first,
         "refused": len(refused),
+        "tokens": sum(shard.tokens for shard in shards),
+        "tokens_read": sum(shard.tokens_read for shard in shards),
+        "duplicates": texts.survey.duplicates if texts.survey.known else None,
         "clusters": done.clusters.number,
         "clusters_again": done.clusters.again,
     }
@@ -54,16 +60,30 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
     manifest.finished = True
     manifest.files = {name: str(folder.hash_of(name)) for name in files}
     manifest.shards = [shard.hash for shard in shards]
+    if bad.number or refused:
+        with folder.making(BAD) as file:
+            file.write_text(bad_lines(bad, refused), encoding="utf-8")
     folder.write_manifest(manifest)
     folder.remove_shards()
     if bad.number or refused:
         named = "; ".join([*bad.first, *refused][:NAMED])
-        done.progress.say(f"{bad.number + len(refused):,} bad records were left out: {named}")
+        where = f"{folder.name.rstrip('/')}/{BAD}"
+        done.progress.say(
+            f"{bad.number + len(refused):,} bad records were left out: {named}; all of them are in {where}"
+        )
     if about["clusters_again"]:
         done.progress.say(
             f"{about['clusters_again']:,} of {about['clusters']:,} clusters come again in another shard, so that "
             "intervals may be too narrow: put the texts of a cluster next to each other (and in one group)"
         )
+
+
+def bad_lines(bad: BadRecords, refused: list[str]) -> str:
+    """Every bad record as a line of JSON: file, line or row, and what is wrong with it."""
+    told = [*bad.kept, *({"where": line.partition(": ")[0], "why": line.partition(": ")[2]} for line in refused)]
+    if bad.number > len(bad.kept):
+        told.append({"more": bad.number - len(bad.kept)})
+    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in told)
 
 
 def _header(done: Execution, texts: Mapping[str, Any]) -> dict[str, Any]:

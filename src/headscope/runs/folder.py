@@ -42,6 +42,8 @@ class FinishedShard:
     plan: str  # `Manifest.key` of the run that it is of
     refused: list[str]  # texts that no window could be made of
     files: dict[str, tuple[str, int]] = field(default_factory=dict)  # hash and size of its data, by kind
+    tokens: int = 0  # that its texts have
+    tokens_read: int = 0  # of these, in windows
 
 
 class _Checked(Protocol):

@@ -14,7 +14,7 @@ from headscope.runs.plan import Plan
 
 KINDS: dict[str, type] = {
     "settings": dict, "model": dict, "texts": dict, "plan": dict, "versions": dict, "finished": bool, "files": dict,
-    "shards": list, "machines": list,
+    "shards": list, "machines": list, "known_model": dict,
 }  # fmt: skip
 
 
@@ -32,6 +32,7 @@ class Manifest:
     files: dict[str, str] = field(default_factory=dict)  # of the finished run, with their hashes
     shards: list[str] = field(default_factory=list)  # hashes of their texts, once it is finished
     machines: list[str] = field(default_factory=list)  # the kinds of machines that computed it
+    known_model: dict[str, Any] = field(default_factory=dict)  # by which its model is known without being loaded
 
     def as_json(self) -> str:
         """As run.json holds it."""

@@ -74,6 +74,9 @@ def plan_run(
     if before is None:
         folder.write_manifest(now)
         return now
+    if before.finished and before.settings["tau"] != now.settings["tau"]:
+        # Every threshold was counted: the result answers at another τ, and stays the run's own.
+        now.settings = now.settings | {"tau": before.settings["tau"]}
     _check_same(before, now, options, device, folder.name)
     if before.versions != now.versions:
         changed = "; ".join(differences(before.versions, now.versions))

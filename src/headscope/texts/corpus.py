@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 from headscope.errors import HeadscopeError
 from headscope.files import is_url
 from headscope.texts import readers
+from headscope.texts.finding import find_files
 from headscope.texts.one import passages
+from headscope.texts.options import Fields, FileOptions
 from headscope.texts.pieces import Piece, PieceSurvey, pieces_of, survey_pieces, survey_records
-from headscope.texts.records import Bad, BadRecords, Fields, Record, from_item, storable
+from headscope.texts.records import Bad, BadRecords, Record, from_item, storable
 from headscope.texts.text_hash import TextHash
 
 MOST_GROUPS = 100
@@ -38,6 +40,8 @@ class Survey:
     bad_records: BadRecords = field(default_factory=BadRecords)
     fingerprint: str = ""
     pieces: tuple[PieceSurvey, ...] = ()
+    duplicates: int = 0  # texts that came before, word for word
+    encodings: dict[str, int] = field(default_factory=dict)  # files that are not UTF-8, by what they were found to be
 
     @property
     def bad(self) -> int:
@@ -48,6 +52,18 @@ class Survey:
     def first_bad(self) -> list[str]:
         """The first of them, and what is wrong with them."""
         return self.bad_records.first
+
+    @property
+    def notes(self) -> list[str]:
+        """What is worth knowing of the texts before they are read."""
+        notes = []
+        if self.encodings:
+            files, listed = sum(self.encodings.values()), ", ".join(f"{n} ({k:,})" for n, k in self.encodings.items())
+            are = "file is not UTF-8 and is" if files == 1 else "files are not UTF-8 and are"
+            notes.append(f"{files:,} {are} read as what they seem to be: {listed}; --encoding names another")
+        if self.duplicates:
+            notes.append(f"{self.duplicates:,} of {self.texts:,} texts came before, word for word, and count again")
+        return notes
 
     @property
     def clustered(self) -> bool:
@@ -76,13 +92,14 @@ class Corpus:
         sample: int | None = None,
         seed: int = 0,
         pieces: Callable[[], list[Piece]] | None = None,
+        note: str = "",
     ) -> None:
         for option, number in (("limit", limit), ("sample", sample)):
             if number is not None and (not isinstance(number, int) or number < 1):
                 raise HeadscopeError(f"{option}={number}", "ask for at least one text")
         self._read, self.repeatable, self.name = read, repeatable, storable(name)
         self.limit, self.sample, self.seed = limit, sample, seed
-        self._pieces = pieces
+        self._pieces, self.note = pieces, note  # note: what was passed over where texts were looked for
         self._picked: list[int] | None = None  # which texts the sample takes, once the stream has been looked through
 
     @cached_property
@@ -107,18 +124,19 @@ class Corpus:
             self.records, repeatable=self.repeatable, name=f"the first {number:,} of {self.name}", limit=number
         )
 
-    def _narrowed(
-        self, fields: Fields, split: str, format_: str | None, limit: int | None, sample: int | None, seed: int
-    ) -> Corpus:
+    def _narrowed(self, how: FileOptions, limit: int | None, sample: int | None, seed: int) -> Corpus:
         """The same texts, or fewer of them; how they are read was settled when they were opened."""
-        if (fields, split, format_) != (Fields(), "line", None):
+        if how.settled:
             raise HeadscopeError(
                 f"{self.name} is open already, so its fields and format cannot be named any more",
                 "name them where the texts are opened: open_texts(source, text_field=…, group_field=…)",
             )
         if limit is None and sample is None:
             return self
-        return Corpus(self.records, repeatable=self.repeatable, name=self.name, limit=limit, sample=sample, seed=seed)
+        return Corpus(
+            self.records, repeatable=self.repeatable, name=self.name, limit=limit, sample=sample, seed=seed,
+            note=self.note,
+        )  # fmt: skip
 
     def _limited(self) -> Iterator[Record | Bad]:
         taken = 0
@@ -198,6 +216,8 @@ def survey_of(pieces: Sequence[PieceSurvey]) -> Survey:
     following: dict[str, tuple[str, int]] = {}  # by group: the cluster at hand, and its texts so far
     for piece in pieces:
         hash_.then(piece.hash)
+        if piece.encoding:
+            survey.encodings[piece.encoding] = survey.encodings.get(piece.encoding, 0) + 1
         survey.bad_records.extend(piece.bad)
         for group, cluster, number in piece.runs:
             survey.groups[group] = survey.groups.get(group, 0) + number
@@ -207,7 +227,19 @@ def survey_of(pieces: Sequence[PieceSurvey]) -> Survey:
             if cluster and following[group][1] > survey.largest_cluster[1]:
                 survey.largest_cluster = following[group]
     survey.texts, survey.fingerprint = hash_.number, hash_.hexdigest()
+    survey.duplicates = duplicates(pieces)
     return survey
+
+
+def duplicates(pieces: Sequence[PieceSurvey]) -> int:
+    """How many texts came before, word for word."""
+    import numpy as np  # here, so that whoever asks for help need not wait for it
+
+    each = [np.frombuffer(piece.each, dtype=np.uint64) for piece in pieces if len(piece.each)]
+    if not each:
+        return 0
+    every = np.sort(np.concatenate(each))
+    return int((every[1:] == every[:-1]).sum())
 
 
 def no_texts(name: str, bad: int, first: Sequence[str]) -> HeadscopeError:
@@ -218,9 +250,10 @@ def no_texts(name: str, bad: int, first: Sequence[str]) -> HeadscopeError:
     """
     if not bad:
         return HeadscopeError(f"there are no texts in {name}", "check the input")
+    fields = "name the fields that are there with --text-field and --group-field"
     return HeadscopeError(
         f"there are no texts in {name}: {bad:,} bad records, the first at {first[0]}",
-        "name the fields that are there with --text-field and --group-field",
+        fields if "field" in first[0] else "look at these records",
     )
 
 
@@ -233,15 +266,23 @@ def check_groups(number: int) -> None:
         )
 
 
-class ReadingOptions(TypedDict, total=False):
-    """How a collection of texts is read, as keyword arguments."""
+class FileReading(TypedDict, total=False):
+    """How files of texts are read, as keyword arguments."""
 
     text_field: str  # field or column of the text
     group_field: str | None  # field or column of the group; groups are kept apart
     cluster_field: str | None  # field or column of the cluster: texts that are not independent of each other
     id_field: str  # field or column of the id
-    split: str  # what a text is in a plain file: "line", "paragraph" or "file"
+    split: str | None  # what a text is in a plain file: "line", "paragraph" or "file"; None: the file in a folder
     format: str | None  # "text", "jsonl", "csv" or "parquet", where the name does not tell
+    encoding: str | None  # of files; None: UTF-8, or what plain files and CSV are found to be in
+    delimiter: str | None  # of CSV; None: found
+    header: bool | None  # whether the first row of CSV names the columns; None: found
+
+
+class ReadingOptions(FileReading, total=False):
+    """How a collection of texts is read, and how many of them."""
+
     limit: int | None  # only the first so many texts
     sample: int | None  # so many texts drawn at random
 
@@ -249,21 +290,17 @@ class ReadingOptions(TypedDict, total=False):
 def open_texts(
     source: Any,
     *,
-    text_field: str = "text",
-    group_field: str | None = None,
-    cluster_field: str | None = None,
-    id_field: str = "id",
-    split: str = "line",
-    format: str | None = None,
     limit: int | None = None,
     sample: int | None = None,
     seed: int = 0,
+    **options: Unpack[FileReading],
 ) -> Corpus:
     """A stream of texts from files, folders, patterns, or any Python iterable of texts.
 
     As names, "-" stands for standard input, "hf:NAME" for a data set, "passages:" for the shipped passages. A list of
     strings is a list of texts; a list of `Path` is a list of files. Texts that follow each other with the same value
-    in `cluster_field` (passages of one article) are kept together where intervals are made.
+    in `cluster_field` (passages of one article) are kept together where intervals are made. `ReadingOptions` has the
+    other options.
 
     >>> corpus = open_texts(["It rains.", "", ("two", "It pours.", "wet")])
     >>> [str(record) if isinstance(record, Bad) else record.id for record in corpus.records()]
@@ -271,26 +308,34 @@ def open_texts(
     >>> corpus.survey().texts
     2
     """
-    fields = Fields(text_field, group_field, id_field, cluster_field)
-    options: dict[str, Any] = {"limit": limit, "sample": sample, "seed": seed}
-    if split not in readers.SPLITS:
-        raise HeadscopeError(f"split={split!r}", f"use one of {', '.join(readers.SPLITS)}")
-    if format is not None and format not in readers.FORMATS:
-        raise HeadscopeError(f"format={format!r}", f"use one of {', '.join(readers.FORMATS)}")
+    how = file_options(**options)
+    taken: dict[str, Any] = {"limit": limit, "sample": sample, "seed": seed}
     if isinstance(source, Corpus):
-        return source._narrowed(fields, split, format, limit, sample, seed)
+        return source._narrowed(how, limit, sample, seed)
     if isinstance(source, (str, os.PathLike)):
-        return _from_names([source], fields, split, format, options)
+        return _from_names([source], how, taken)
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, os.PathLike) for s in source):
-        return _from_names(list(source), fields, split, format, options)
+        return _from_names(list(source), how, taken)
     if not isinstance(source, Iterable):
         raise HeadscopeError(f"{type(source).__name__} is not a collection of texts", "give a path or an iterable")
     repeatable = not isinstance(source, Iterator)
 
     def items() -> Iterator[Record | Bad]:
-        return (from_item(f"item {number}", item, fields) for number, item in enumerate(source))
+        return (from_item(f"item {number}", item, how.fields) for number, item in enumerate(source))
 
-    return Corpus(items, repeatable=repeatable, name=f"{type(source).__name__} of texts", **options)
+    return Corpus(items, repeatable=repeatable, name=f"{type(source).__name__} of texts", **taken)
+
+
+def file_options(
+    *, text_field: str = "text", group_field: str | None = None, cluster_field: str | None = None, id_field: str = "id",
+    **others: Any,
+) -> FileOptions:  # fmt: skip
+    """How files are read, from the options' own names."""
+    known = FileReading.__annotations__
+    unknown = next((name for name in others if name not in known), None)
+    if unknown is not None:
+        raise HeadscopeError(f"there is no option {unknown!r}", f"use some of {', '.join(known)}")
+    return FileOptions(Fields(text_field, group_field, id_field, cluster_field), **others)
 
 
 def open_paths(names: Iterable[str], **options: Any) -> Corpus:
@@ -303,40 +348,34 @@ def open_paths(names: Iterable[str], **options: Any) -> Corpus:
     if any(name in ("-", SHIPPED) or name.startswith("hf:") for name in paths):
         raise HeadscopeError("standard input and data sets are read alone", "name nothing else beside them")
     if any(is_url(name) for name in paths):
-        return _open_names(paths, **options)
+        taken = {name: options.pop(name, None) for name in ("limit", "sample")} | {"seed": options.pop("seed", 0)}
+        return _from_names(paths, file_options(**options), taken)
     return open_texts([Path(name) for name in paths], **options)
-
-
-def _open_names(
-    names: list[str], text_field: str = "text", group_field: str | None = None, cluster_field: str | None = None,
-    id_field: str = "id", split: str = "line", format: str | None = None, **options: Any,
-) -> Corpus:  # fmt: skip
-    """Several names, addresses of object stores among them."""
-    return _from_names(names, Fields(text_field, group_field, id_field, cluster_field), split, format, options)
 
 
 def _shipped_passages(fields: Fields) -> Iterator[Record | Bad]:
     return (from_item(passage["id"], passage, fields) for passage in passages())
 
 
-def _from_names(names: list[Any], fields: Fields, split: str, format_: str | None, options: dict[str, Any]) -> Corpus:
-    name = str(names[0])
+def _from_names(names: list[Any], how: FileOptions, options: dict[str, Any]) -> Corpus:
+    name, fields = str(names[0]), how.fields
     if name == "-":
-        return Corpus(
-            lambda: readers.standard_input(fields, split, format_), repeatable=False, name="standard input", **options
-        )
+        return Corpus(lambda: readers.standard_input(how), repeatable=False, name="standard input", **options)
     if name == SHIPPED:
         return Corpus(lambda: _shipped_passages(fields), repeatable=True, name="the shipped passages", **options)
     if name.startswith("hf:"):
         return Corpus(lambda: readers.hugging_face(name[3:], fields), repeatable=True, name=name, **options)
-    files = readers.find_files([str(n) for n in names])
+    found = find_files([str(n) for n in names])
+    files = found.files
 
     def records() -> Iterator[Record | Bad]:
         for file in files:
-            yield from readers.read_file(file, fields, split, format_)
+            yield from readers.read_file(file, how)
 
-    listed = ", ".join(str(f) for f in islice(files, 3)) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-    repeatable = all(file.is_file() for file in files)  # a pipe passes by once, whatever its name
+    listed = ", ".join(str(f.file) for f in islice(files, 3)) + (
+        f" and {len(files) - 3:,} more" if len(files) > 3 else ""
+    )
+    repeatable = all(each.file.is_file() for each in files)  # a pipe passes by once, whatever its name
     return Corpus(
-        records, repeatable=repeatable, name=listed, pieces=lambda: pieces_of(files, fields, split, format_), **options
+        records, repeatable=repeatable, name=listed, pieces=lambda: pieces_of(files, how), note=found.note, **options
     )

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headscope.errors import HeadscopeError
+from headscope.texts.encodings import SAMPLE, UTF8, encoding_of, known_encoding
 
 EXAMPLE = "news-4"
-LONGEST_TEXT = 100_000  # characters; a window shows some hundreds, and hostile quotes take the splitter seconds
+LONGEST_TEXT = 4_000_000  # characters: a long book
 LARGEST_FILE = 4 * LONGEST_TEXT  # bytes: no character of UTF-8 takes more than four
 # Control characters that are not white space, and halves of characters.
 NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
@@ -40,12 +41,12 @@ def example_passage() -> dict[str, str]:
     return next(passage for passage in passages() if passage["id"] == EXAMPLE)
 
 
-def read_text(file: str | Path, largest: int | None = LARGEST_FILE) -> str:
-    """The text of a UTF-8 file of at most so many bytes; of any size with None."""
+def read_text(file: str | Path, largest: int | None = LARGEST_FILE, encoding: str | None = None) -> str:
+    """The text of a file of at most so many bytes, of any size with None; in UTF-8 unless another encoding is named."""
     file = Path(file)
     try:
         with file.open("rb") as opened:
-            return decode(opened, str(file), largest)
+            return decode(opened, str(file), largest, encoding)
     except FileNotFoundError as error:
         raise HeadscopeError(f"there is no file {str(file)!r}", "check the path") from error
     except IsADirectoryError as error:
@@ -54,20 +55,24 @@ def read_text(file: str | Path, largest: int | None = LARGEST_FILE) -> str:
         raise HeadscopeError(f"{str(file)!r} cannot be read: {error.strerror}", "check its permissions") from error
 
 
-def decode(stream: BinaryIO, name: str, largest: int | None = LARGEST_FILE) -> str:
-    """The text of a stream of UTF-8 bytes; no more of it is read than a text may be long."""
+def decode(stream: BinaryIO, name: str, largest: int | None = LARGEST_FILE, encoding: str | None = None) -> str:
+    """The text of a stream of bytes; no more of it is read than a text may be long."""
     data = stream.read(-1 if largest is None else largest + 1)
     if largest is not None and len(data) > largest:
         raise HeadscopeError(
-            f"{name!r} is larger than {largest // 1_000:,} kB; one window shows some hundred tokens of a text",
+            f"{name!r} is larger than {largest // 1_000_000:,} MB; one window shows some hundred tokens of a text",
             "cut out the passage you mean, for example: head -c 20000 FILE | headscope inspect",
         )
+    own = known_encoding(encoding) or UTF8
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig" if own == UTF8 else own)
     except UnicodeDecodeError as error:
+        found = encoding_of(data[:SAMPLE]) if own == UTF8 else None
+        seems = f", it may be {found}" if found not in (None, UTF8) else ""
+        byte = f"byte 0x{data[error.start]:02x} at position {error.start} does not belong there"
         raise HeadscopeError(
-            f"{name!r} is not UTF-8: byte 0x{data[error.start]:02x} at position {error.start} does not belong there",
-            "convert it first, for example: iconv -f latin1 -t utf-8 FILE",
+            f"{name!r} is not {'UTF-8' if own == UTF8 else own}: {byte}",
+            f"name its encoding{seems}: --encoding {found if seems else 'cp1252'}",
         ) from error
 
 
@@ -84,8 +89,8 @@ def check_text(text: str) -> None:
         raise HeadscopeError(f"the text is {kind}", "give a text with at least one word")
     if len(text) > LONGEST_TEXT:
         raise HeadscopeError(
-            f"the text has {len(text):,} characters; one window shows some hundreds of them",
-            f"give the passage you mean, {LONGEST_TEXT:,} characters at most",
+            f"the text has {len(text):,} characters, and {LONGEST_TEXT:,} is the most",
+            "cut it up, into chapters say; a plain file is cut with --split paragraph",
         )
     check_characters(text)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import glob
 import gzip
 import io
 import json
@@ -13,106 +11,76 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from headscope.errors import HeadscopeError, brief
-from headscope.files import disk_path, is_url
+from headscope.texts.encodings import SAMPLE, UTF8, as_utf8, encoding_of
+from headscope.texts.finding import TextFile, check_format
 from headscope.texts.one import LARGEST_FILE
-from headscope.texts.records import Bad, Fields, Record, from_mapping, to_record
-from headscope.texts.remote import RemoteFile, find_remote
+from headscope.texts.options import Fields, FileOptions
+from headscope.texts.records import Bad, Place, Record, from_mapping, to_record
+from headscope.texts.remote import RemoteFile
+from headscope.texts.tables import LONGEST_LINE, check_columns, read_csv, read_parquet
 
-FORMATS = {
-    "text": (".txt", ".text", ".md"),
-    "jsonl": (".jsonl", ".ndjson"),
-    "csv": (".csv", ".tsv"),
-    "parquet": (".parquet", ".pq"),
-}
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
-COMPRESSED_SUFFIXES = (".gz", ".zst", ".zstd", ".xz")
-SPLITS = ("line", "paragraph", "file")
-LONGEST_LINE = 16 << 20  # bytes; a record of JSON may hold much beside its text
-LONGEST_PATH = 4000  # characters
-BLOCK = 256  # rows of a Parquet file held at once
 
 Records = Iterator[Record | Bad]
 
 
-def find_files(names: list[str]) -> list[Path | RemoteFile]:
-    """The files that paths, folders and patterns stand for, in an order that does not depend on the file system.
-
-    >>> find_files(["nowhere.txt"])
-    Traceback (most recent call last):
-    headscope.errors.HeadscopeError: there is no file or folder 'nowhere.txt'. To fix it: check the path.
-    """
-    files: list[Path | RemoteFile] = []
-    for name in names:
-        if is_url(name):
-            files += _found_remote(name)
-            continue
-        if len(name) > LONGEST_PATH:
-            raise HeadscopeError(
-                f"{name[:40]!r}… is not a path", "give texts as a list of strings, files by their names"
-            )
-        name = disk_path(name)
-        path = Path(name)
-        if os.path.isdir(name):  # pathlib raises where a name is too long to be one
-            inside = [file for file in sorted(path.rglob("*")) if file.is_file() and format_of(file)]
-            if not inside:
-                known = " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
-                raise HeadscopeError(f"the folder {name!r} holds no texts", f"it is searched for {known}")
-            files += [f for f in inside if not any(part.startswith(".") for part in f.relative_to(path).parts)]
-        elif os.path.exists(name):
-            files.append(path)
-        elif glob.has_magic(name):
-            matching = [Path(file) for file in sorted(glob.glob(name, recursive=True)) if os.path.isfile(file)]
-            if not matching:
-                raise HeadscopeError(f"no file matches {name!r}", "check the pattern")
-            files += matching
-        else:
-            raise HeadscopeError(f"there is no file or folder {name!r}", "check the path")
-    return files
-
-
-def _found_remote(url: str) -> list[RemoteFile]:
-    found = find_remote(url)
-    if len(found) == 1 and str(found[0]) == url:
-        return found  # named itself, whatever it is called
-    texts = [file for file in found if format_of(file)]
-    if not texts:
-        raise HeadscopeError(f"there are no texts at {url!r}", "check the address; the bucket and the region, too")
-    return texts
-
-
-def format_of(file: Path | RemoteFile) -> str | None:
-    """What a file's name says it holds.
-
-    >>> format_of(Path("a.jsonl.gz")), format_of(Path("b.TXT")), format_of(Path("c.png"))
-    ('jsonl', 'text', None)
-    """
-    name = file.name.lower()
-    for suffix in COMPRESSED_SUFFIXES:
-        name = name.removesuffix(suffix)
-    for format_, suffixes in FORMATS.items():
-        if name.endswith(suffixes):
-            return format_
-    return None
-
-
-def read_file(file: Path | RemoteFile, fields: Fields, split: str, format_: str | None) -> Records:
+def read_file(file: TextFile, how: FileOptions) -> Records:
     """The records of one file."""
-    format_ = format_ or format_of(file)
-    if format_ is None:
-        raise HeadscopeError(
-            f"{str(file)!r} is not of a known format",
-            "name the format: --format text, jsonl, csv or parquet",
-        )
-    with _readable(file):
+    return _found_in(file, _read_file(file, how))
+
+
+def _found_in(file: TextFile, records: Records) -> Records:
+    """Bad records with the path of their file."""
+    path = str(file.file)
+    return (record.found_in(path) if isinstance(record, Bad) else record for record in records)
+
+
+def _read_file(file: TextFile, how: FileOptions) -> Records:
+    format_ = how.format or check_format(file)
+    with _readable(file.file):
         if format_ == "parquet":
-            yield from _parquet(file, fields)
+            yield from read_parquet(file.file, file.name, how.fields)
             return
-        with file.open("rb") as opened, decompressed(opened, str(file)) as stream:
-            yield from read_stream(stream, file.name, fields, split, format_, tabs=".tsv" in file.name.lower())
+        with file.file.open("rb") as opened, decompressed(opened, str(file.file)) as stream:
+            split = how.split or ("file" if file.in_folder else "line")
+            encoding = how.encoding or (found_encoding(file.file) if may_be_other(format_) else UTF8)
+            yield from read_stream(
+                stream, file.name, how, format_, split, encoding or UTF8, tabs=".tsv" in file.file.name.lower()
+            )
+
+
+def may_be_other(format_: str | None) -> bool:
+    """Whether files of a format are looked at for their encoding: JSON is always in UTF-8."""
+    return format_ in ("text", "csv")
+
+
+def found_encoding(file: Path | RemoteFile) -> str | None:
+    """The encoding that a file's first bytes are in; None where none fits, or it can be read only once."""
+    if not file.is_file():
+        return UTF8  # a pipe passes by once
+    known = file.stat() if isinstance(file, Path) else None
+    return _found_encoding(file, (known.st_size, known.st_mtime_ns) if known else (0, 0))
+
+
+@lru_cache(maxsize=1 << 16)
+def _found_encoding(file: Path | RemoteFile, changed: tuple[int, int]) -> str | None:
+    with file.open("rb") as opened, decompressed(opened, str(file)) as stream:
+        return encoding_of(stream.read(SAMPLE))
+
+
+def read_row_group(file: TextFile, how: FileOptions, group: int, first_row: int) -> Records:
+    """The records of one row group of a Parquet file."""
+
+    def records() -> Records:
+        with _readable(file.file):
+            yield from read_parquet(file.file, file.name, how.fields, [group], first_row)
+
+    return _found_in(file, records())
 
 
 @contextmanager
@@ -125,15 +93,18 @@ def _readable(file: Path | RemoteFile) -> Iterator[None]:
         raise HeadscopeError(f"{str(file)!r} cannot be read: {reason}", "check the file and its permissions") from error
 
 
-def read_stream(stream: BinaryIO, name: str, fields: Fields, split: str, format_: str, tabs: bool = False) -> Records:
+def read_stream(
+    stream: BinaryIO, name: str, how: FileOptions, format_: str, split: str, encoding: str, tabs: bool = False
+) -> Records:
     """The records of an open stream of bytes."""
-    if format_ == "jsonl":
-        return _jsonl(stream, name, fields)
-    if format_ == "csv":
-        return _csv(stream, name, fields, "\t" if tabs else ",")
     if format_ == "parquet":
         raise HeadscopeError("Parquet cannot be read from a stream", "name the file")
-    return _plain(stream, name, split)
+    readable = as_utf8(stream, encoding)
+    if format_ == "jsonl":
+        return _jsonl(readable, name, how.fields)
+    if format_ == "csv":
+        return read_csv(readable, name, how, tabs=tabs)
+    return _plain(readable, name, split, encoding)
 
 
 @contextmanager
@@ -180,12 +151,12 @@ class _Zstandard(io.RawIOBase):
 # ---------------------------------------------------------------------- the formats of files
 
 
-def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str | Bad]]:
-    """Each line's place and text; a line that is too long or not UTF-8 is bad."""
+def _lines(stream: BinaryIO, name: str, encoding: str = UTF8) -> Iterator[tuple[Place, str | Bad]]:
+    """Each line's place and text; a line that is too long or not of the encoding is bad."""
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
-        where = f"{name}:{number}"
+        where = Place(name, line=number)
         if len(line) > LONGEST_LINE:
             while line and not line.endswith(b"\n"):
                 line = stream.readline(LONGEST_LINE)
@@ -194,29 +165,35 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, str | Bad]]:
         try:
             yield where, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            yield where, Bad(where, f"the line is not UTF-8: byte 0x{line[error.start]:02x} does not belong there")
+            yield where, Bad(where, f"the line {_not_decoded(line, error, encoding)}")
 
 
-def _plain(stream: BinaryIO, name: str, split: str) -> Records:
+def _not_decoded(data: bytes, error: UnicodeDecodeError, encoding: str) -> str:
+    if encoding != UTF8:
+        return f"holds bytes that are no characters of {encoding}"
+    return f"is not UTF-8: byte 0x{data[error.start]:02x} does not belong there, and --encoding names another"
+
+
+def _plain(stream: BinaryIO, name: str, split: str, encoding: str) -> Records:
     if split == "file":
-        yield _whole(stream, name)
+        yield _whole(stream, name, encoding)
         return
     if split == "line":
-        for where, line in _lines(stream, name):
+        for where, line in _lines(stream, name, encoding):
             if isinstance(line, Bad):
                 yield line
             elif line.strip():  # an empty line separates; it is not a record
                 yield to_record(where, line.strip())
         return
     paragraph: list[str] = []
-    start, size = "", 0
+    start, size = Place(name), 0
 
     def close() -> Record | Bad:
         if size > LARGEST_FILE:  # its lines were not held
             return Bad(start, f"the paragraph has more than {LARGEST_FILE:,} characters, too much for one text")
         return to_record(start, "".join(paragraph).strip())
 
-    for where, line in _lines(stream, name):
+    for where, line in _lines(stream, name, encoding):
         if isinstance(line, Bad):
             yield line
         elif line.strip():
@@ -231,16 +208,15 @@ def _plain(stream: BinaryIO, name: str, split: str) -> Records:
         yield close()
 
 
-def _whole(stream: BinaryIO, name: str) -> Record | Bad:
-    data = stream.read(LARGEST_FILE + 1)
+def _whole(stream: BinaryIO, name: str, encoding: str) -> Record | Bad:
+    data, where = stream.read(LARGEST_FILE + 1), Place(name)
     if len(data) > LARGEST_FILE:
-        return Bad(name, f"the file has more than {LARGEST_FILE // 1000:,} kB, too much for one text")
+        return Bad(where, f"the file has more than {LARGEST_FILE // 1000:,} kB, too much for one text")
     try:
-        return to_record(name, data.decode("utf-8-sig").strip())
+        return to_record(where, data.decode("utf-8-sig").strip())
     except UnicodeDecodeError as error:
-        return Bad(
-            name, f"the file is not UTF-8: byte 0x{data[error.start]:02x} at {error.start} does not belong there"
-        )
+        line = data.count(b"\n", 0, error.start) + 1
+        return Bad(Place(name, line=line), f"the file {_not_decoded(data, error, encoding)}")
 
 
 def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Records:
@@ -261,98 +237,12 @@ def _jsonl(stream: BinaryIO, name: str, fields: Fields) -> Records:
                 yield Bad(where, f"the line holds {type(row).__name__}, not an object")
 
 
-def _csv(stream: BinaryIO, name: str, fields: Fields, delimiter: str) -> Records:
-    def lines() -> Iterator[str]:
-        first = True
-        while line := stream.readline(LONGEST_LINE):  # a longer one is cut, and is not a row then
-            yield line.decode("utf-8-sig" if first else "utf-8", "surrogateescape")
-            first = False
-
-    reader = csv.DictReader(lines(), delimiter=delimiter)
-    try:
-        names = list(reader.fieldnames or [])
-    except csv.Error as error:
-        raise HeadscopeError(f"{name!r} is not CSV: {brief(error)}", "check the file, or name its format") from error
-    check_columns(name, names, fields)
-    number = 0
-    while True:
-        number += 1
-        where = f"{name}:row {number}"
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            yield Bad(where, f"the row cannot be read: {brief(error)}")
-            continue
-        if row is None:
-            return
-        yield from_mapping(where, {key: value for key, value in row.items() if isinstance(key, str)}, fields)
-
-
-def _parquet(file: Path | RemoteFile, fields: Fields, groups: list[int] | None = None, first: int = 0) -> Records:
-    """The records of a Parquet file, or of some of its row groups, the first row of which is the file's `first`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with file.open("rb") as raw, pq.ParquetFile(raw) as opened:
-            names = opened.schema_arrow.names
-            check_columns(file.name, names, fields)
-            wanted = [name for name in (*fields.needed.values(), fields.id) if name in names]
-            number, columns_read = first, list(dict.fromkeys(wanted))
-            for block in opened.iter_batches(batch_size=BLOCK, row_groups=groups, columns=columns_read):
-                columns = {name: _values(block.column(name)) for name in block.schema.names}
-                for row in zip(*columns.values(), strict=True):
-                    number += 1
-                    yield from_mapping(f"{file.name}:row {number}", dict(zip(columns, row, strict=True)), fields)
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise HeadscopeError(
-            f"{str(file)!r} is damaged or not a Parquet file: {brief(error)}", "check the file"
-        ) from error
-
-
-def read_row_group(file: Path | RemoteFile, fields: Fields, group: int, first_row: int) -> Records:
-    """The records of one row group of a Parquet file."""
-    with _readable(file):
-        yield from _parquet(file, fields, [group], first_row)
-
-
-def row_groups(file: Path | RemoteFile) -> list[int]:
-    """How many rows each row group of a Parquet file has; none where it cannot be read, which its reader then tells."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with file.open("rb") as raw, pq.ParquetFile(raw) as opened:
-            return [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
-    except (pa.ArrowException, ValueError, OverflowError, OSError):
-        return []
-
-
-def _values(column: Any) -> list[Any]:
-    """A column's values; strings are decoded here, because Arrow does not check that they are UTF-8."""
-    import pyarrow as pa
-
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        raw = column.view(pa.binary() if pa.types.is_string(column.type) else pa.large_binary())
-        return [None if v is None else v.decode("utf-8", "surrogateescape") for v in raw.to_pylist()]
-    return list(column.to_pylist())
-
-
-def check_columns(name: str, columns: list[str], fields: Fields) -> None:
-    """A table without the column is one mistake, not one in every row."""
-    for option, field in fields.needed.items():
-        if field not in columns:
-            raise HeadscopeError(
-                f"{name!r} has no column {field!r}",
-                f"name one with {option}: {', '.join(map(str, columns[:20])) or 'it has none'}",
-            )
-
-
-def standard_input(fields: Fields, split: str, format_: str | None) -> Records:
-    """The records of standard input, plain text unless `format_` says otherwise."""
+def standard_input(how: FileOptions) -> Records:
+    """The records of standard input, plain text unless a format is named."""
     try:
         with decompressed(sys.stdin.buffer, "standard input") as stream:
-            yield from read_stream(stream, "stdin", fields, split, format_ or "text")
+            format_ = how.format or "text"
+            yield from read_stream(stream, "stdin", how, format_, how.split or "line", how.encoding or UTF8)
     except OSError as error:
         raise HeadscopeError(f"standard input cannot be read: {brief(error)}", "check what is piped in") from error
 
@@ -372,7 +262,7 @@ def hugging_face(name: str, fields: Fields) -> Records:
         if rows.column_names:
             check_columns(name, rows.column_names, fields)
         for number, row in enumerate(rows):
-            yield from_mapping(f"{name}:row {number}", row, fields)
+            yield from_mapping(Place(name, row=number), row, fields)
     except HeadscopeError:
         raise
     except Exception as error:  # the hub, the network, the data set's files: whatever went wrong, say it

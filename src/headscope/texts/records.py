@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headscope.errors import HeadscopeError
 from headscope.texts.one import check_text
+from headscope.texts.options import Fields
 
 LONGEST_NAME = 200  # characters of an id or a group that are kept
 UNDECODED = re.compile("[\udc80-\udcff]")  # what stands for bytes that are not UTF-8
 NAMED = 5  # bad records that are named one by one
+MOST_KEPT = 100_000  # bad records that are written down
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +32,57 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record stands: a file, and a line or a row of it.
+
+    >>> str(Place("a.txt", line=3)), str(Place("b.csv", line=9, row=4)), str(Place("c.txt"))
+    ('a.txt:3', 'b.csv:row 4', 'c.txt')
+    """
+
+    file: str
+    line: int | None = None
+    row: int | None = None
+    path: str = ""  # of the file, where `file` is but its name
+
+    def __str__(self) -> str:
+        if self.row is not None:
+            return f"{self.file}:row {self.row}"
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
 class Bad:
     """A record without a usable text: where it stands and what is wrong with it."""
 
-    where: str
+    where: Place | str
     why: str
 
     def __str__(self) -> str:
         return storable(f"{self.where}: {self.why}", 400)
 
+    def found_in(self, path: str) -> Bad:
+        """The same with the path of its file."""
+        return replace(self, where=replace(self.where, path=path)) if isinstance(self.where, Place) else self
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the file, the line, the row, as far as there are any.
+
+        >>> Bad(Place("a.txt", line=3), "the text is empty").as_dict()
+        {'file': 'a.txt', 'line': 3, 'why': 'the text is empty'}
+        """
+        place = self.where
+        known: dict[str, Any] = {"where": place}
+        if isinstance(place, Place):
+            known = {"file": place.path or place.file, "line": place.line, "row": place.row}
+        told = {name: value for name, value in known.items() if value is not None}
+        return {name: storable(value, 400) if isinstance(value, str) else value for name, value in told.items()} | {
+            "why": storable(self.why, 400)
+        }
+
 
 @dataclass(slots=True)
 class BadRecords:
-    """How many records were bad, and the first of them.
+    """How many records were bad, the first of them, and all of them, as far as they fit into memory.
 
     >>> bad = BadRecords()
     >>> bad.add(Bad("line 3", "the text is empty"))
@@ -52,10 +92,13 @@ class BadRecords:
 
     number: int = 0
     first: list[str] = field(default_factory=list)
+    kept: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, bad: Bad) -> None:
         """Count one."""
         self.number += 1
+        if len(self.kept) < MOST_KEPT:
+            self.kept.append(bad.as_dict())
         if len(self.first) < NAMED:
             self.first.append(str(bad))
 
@@ -63,29 +106,10 @@ class BadRecords:
         """Count those of another part of the collection, after these."""
         self.number += other.number
         self.first = [*self.first, *other.first][:NAMED]
+        self.kept += other.kept[: MOST_KEPT - len(self.kept)]
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """What the fields of a record are called; without `group` all texts are of one group, without `cluster` of none."""
-
-    text: str = "text"
-    group: str | None = None
-    id: str = "id"
-    cluster: str | None = None
-
-    @property
-    def needed(self) -> dict[str, str]:
-        """The fields that every record must have, by the option that names them.
-
-        >>> Fields(cluster="article").needed
-        {'--text-field': 'text', '--cluster-field': 'article'}
-        """
-        named = {"--text-field": self.text, "--group-field": self.group, "--cluster-field": self.cluster}
-        return {option: name for option, name in named.items() if name is not None}
-
-
-def to_record(where: str, text: Any, group: Any = "", id: Any = None, cluster: Any = "") -> Record | Bad:
+def to_record(where: Place | str, text: Any, group: Any = "", id: Any = None, cluster: Any = "") -> Record | Bad:
     """A record if the text is one.
 
     >>> to_record("line 3", "It rains.").id
@@ -104,11 +128,11 @@ def to_record(where: str, text: Any, group: Any = "", id: Any = None, cluster: A
         check_text(text)
     except HeadscopeError as error:
         return Bad(where, error.problem)
-    name = str(id) if isinstance(id, (str, int)) and str(id).strip() else where
+    name = str(id) if isinstance(id, (str, int)) and str(id).strip() else str(where)
     return Record(storable(name), text, storable(str(group)), told_apart(str(cluster)))
 
 
-def from_mapping(where: str, row: Mapping[str, Any], fields: Fields) -> Record | Bad:
+def from_mapping(where: Place | str, row: Mapping[str, Any], fields: Fields) -> Record | Bad:
     """A record from named values, as JSON, CSV and Parquet have them.
 
     >>> print(from_mapping("line 1", {"body": "It rains."}, Fields()))
@@ -122,7 +146,7 @@ def from_mapping(where: str, row: Mapping[str, Any], fields: Fields) -> Record |
     return to_record(where, row[fields.text], group, row.get(fields.id), cluster)
 
 
-def from_item(where: str, item: Any, fields: Fields) -> Record | Bad:
+def from_item(where: Place | str, item: Any, fields: Fields) -> Record | Bad:
     """A record from whatever a Python iterable yields: a string, (id, text), (id, text, group), a mapping.
 
     >>> from_item("item 0", ("a", "It rains.", "weather"), Fields())

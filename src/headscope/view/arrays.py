@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from headscope.inspection import Inspection
 from headscope.inspection.summary import by_threshold
@@ -22,19 +21,11 @@ from headscope.measures.quantities import shown_in
 from headscope.measures.relations import RELATIONS
 from headscope.measures.similarity import bins, levels
 from headscope.measures.torch_order import has_top
+from headscope.view.packing import pack
 from headscope.windows import CATEGORIES, Window
 
 THUMB = 40  # a thumbnail's side in cells, at most
-ALL_AT_ONCE = 256  # tokens: beyond this no more than one layer's matrices are held at a time
-
-
-def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
-    """Arrays by name as one block of bytes.
-
-    >>> len(pack({"a": np.zeros(2, np.float32)})) % 8
-    0
-    """
-    return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+_KNOWN = {"repeated": "same token"}  # of a pair, where words and sentences are not known
 
 
 def header(inspection: Inspection, readings: Sequence[str]) -> dict[str, Any]:
@@ -44,7 +35,7 @@ def header(inspection: Inspection, readings: Sequence[str]) -> dict[str, Any]:
     return {
         "model": inspection.model,
         "stack": inspection.stack,
-        "shown": inspection.shown,
+        "shown": " · ".join([inspection.shown, *(what.partition(":")[0] for what in inspection.missing)]),
         "layers": list(inspection.captured.layers),
         "heads": inspection.captured.heads,
         "options": inspection.settings(),
@@ -63,7 +54,7 @@ def header(inspection: Inspection, readings: Sequence[str]) -> dict[str, Any]:
             }
             for each in shown_in("text")
         ],
-        "relations": list(RELATIONS),
+        "relations": list(RELATIONS) if window.described else [_KNOWN.get(name, "not known") for name in RELATIONS],
         "readings": list(readings),
         "bands": band_ends(len(window)),
         "maps_kept": inspection.captured.weights is not None,
@@ -138,14 +129,21 @@ def head(inspection: Inspection, number: int, h: int) -> bytes:
         "bin": bins(level)[0].numpy().astype(np.uint8),
         "order": order[0].numpy().astype(np.uint8),
         "norms": np.linalg.norm(inspection.captured.outputs[k, h], axis=-1),
-        "received": inspection.received(number, h).values,
-        "received_text": inspection.received(number, h, text_only=True).values,
+        "received": _received(inspection, number, h),
+        "received_text": _received(inspection, number, h, text_only=True),
         "has_top": has_top((order == ORDER_BINS - 1).sum(1), len(value)).numpy().astype(np.uint8),
         "flat": flat.numpy().astype(np.uint8),
     }
     if inspection.choices.scale == "rank":
         arrays["level"] = level[0].numpy()
     return pack(arrays)
+
+
+def _received(inspection: Inspection, number: int, h: int, *, text_only: bool = False) -> NDArray[np.float64]:
+    """The attention that each token receives; NaN where there is none."""
+    if inspection.captured.given is None:
+        return np.full(len(inspection.captured.keys), np.nan)
+    return np.asarray(inspection.received(number, h, text_only=text_only).values)
 
 
 def attention(inspection: Inspection, number: int, h: int) -> bytes:

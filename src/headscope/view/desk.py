@@ -12,21 +12,22 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headscope.choices import READINGS, described
 from headscope.errors import HeadscopeError
-from headscope.inspection import Inspection
-from headscope.inspection.sums import has_sums
-from headscope.models.model import Model
 from headscope.version import __version__
-from headscope.view import arrays
-from headscope.view.boundaries import Boundaries
 from headscope.view.run_data import TAU, RunData
 from headscope.windows.text import in_a_line
 
+if TYPE_CHECKING:  # what texts need is imported with the first text: a run's page need not wait for torch
+    from headscope.inspection import Inspection
+    from headscope.models.model import Model
+
+ALL_AT_ONCE = 256  # tokens: beyond this no more than one layer's matrices are held at a time
 KEPT = 512_000_000  # bytes of inspections kept in memory
 MOST_TEXTS = 64
 Answer = dict[str, Any] | list[Any] | bytes
@@ -78,7 +79,6 @@ class Desk:
         self._model: Model | None = None
         self._first: dict[str, str] | None = None  # the text that a page begins with
         self._texts: OrderedDict[str, Seen] = OrderedDict()
-        self._boundaries = Boundaries()
         self._loading, self._running, self._keeping = Lock(), Lock(), Lock()
 
     # ------------------------------------------------------------------ texts
@@ -101,7 +101,7 @@ class Desk:
             chosen["window"] = chosen.get("window") or model.default_window
             name = text_id(text, chosen)
             if name not in self._texts:
-                maps = chosen["window"] <= arrays.ALL_AT_ONCE
+                maps = chosen["window"] <= ALL_AT_ONCE
                 self._keep(name, Seen(model.inspect(text, maps=maps, **chosen)))
         return self.text(name)
 
@@ -167,6 +167,8 @@ class Desk:
 
     def text(self, name: str) -> dict[str, Any]:
         """A text's tokens and everything else that is the same for all heads."""
+        from headscope.view import arrays
+
         seen = self._seen(name)
         with seen.lock:
             return {"id": name} | arrays.header(seen.inspection, self.readings_of(seen.inspection))
@@ -179,6 +181,8 @@ class Desk:
 
     def of_pairs(self, name: str) -> bytes:
         """How the pairs of a text are related, in every reading the same."""
+        from headscope.view import arrays
+
         seen = self._seen(name)
         with seen.lock:
             return arrays.pairs(seen.inspection)
@@ -189,14 +193,24 @@ class Desk:
         with self._running:
             return {"boundaries": self._boundaries.of(seen.inspection, self._model)}
 
+    @cached_property
+    def _boundaries(self) -> Any:
+        from headscope.view.boundaries import Boundaries
+
+        return Boundaries()
+
     def of_head(self, name: str, reading: str, layer: int, head: int) -> bytes:
         """A head of a text in a reading."""
+        from headscope.view import arrays
+
         seen = self._seen(name)
         with seen.lock:
             return arrays.head(seen.read_as(reading), layer, head)
 
     def of_layer(self, name: str, reading: str, layer: int) -> bytes:
         """A layer's row of the atlas in a reading; where its sums are not at hand the model runs again, in its turn."""
+        from headscope.view import arrays
+
         seen = self._seen(name)
         if self.at_hand(name, reading):
             with seen.lock:
@@ -206,10 +220,14 @@ class Desk:
 
     def at_hand(self, name: str, reading: str) -> bool:
         """Whether a text can be shown in a reading without running the model."""
+        from headscope.inspection.sums import has_sums
+
         return has_sums(self._seen(name).inspection.captured, reading)
 
     def of_attention(self, name: str, layer: int, head: int) -> bytes:
         """A head's attention map; where maps were not kept the model is run again, in its turn."""
+        from headscope.view import arrays
+
         seen = self._seen(name)
         if seen.inspection.captured.weights is not None:
             with seen.lock:
@@ -248,7 +266,8 @@ class Desk:
             yield from (text, f"{text}/pairs", f"{text}/boundaries")
             for layer in seen.inspection.captured.layers:
                 heads = [f"heads/{layer}/{head}" for head in range(seen.inspection.captured.heads)]
-                yield from (f"{text}/{head}/attention" for head in heads)
+                if seen.inspection.captured.has_maps:
+                    yield from (f"{text}/{head}/attention" for head in heads)
                 for reading in self.readings_of(seen.inspection):
                     yield f"{text}/{reading}/layers/{layer}"
                     yield from (f"{text}/{reading}/{head}" for head in heads)

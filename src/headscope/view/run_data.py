@@ -33,8 +33,8 @@ from headscope.measures.quantity import Quantity
 from headscope.measures.view import View
 from headscope.result.result import Result
 from headscope.result.rows import examples_of_layer, row_paths
-from headscope.view.arrays import pack
 from headscope.view.later import Later
+from headscope.view.packing import pack
 from headscope.view.run_curves import STEPS, Curves
 from headscope.windows.text import in_a_line, visible
 

@@ -26,7 +26,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headscope.choices import Choice, Reading, described
 from headscope.errors import HeadscopeError, brief
-from headscope.texts.one import LONGEST_TEXT
 from headscope.version import __version__
 from headscope.view.desk import Desk, Gone
 from headscope.view.guard import SECONDS, Guard, Refused, refusal, safe_headers
@@ -37,6 +36,7 @@ from headscope.windows.text import in_a_line
 HOST = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a request's headers to arrive
 CONNECTIONS = 256
+LONGEST_TYPED = 100_000  # characters of a text that is sent by the page
 BINARY = "application/octet-stream"
 SAVED = "inspection.nc"
 
@@ -53,8 +53,8 @@ class TextRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(max_length=LONGEST_TEXT)
-    pair: str | None = Field(None, max_length=LONGEST_TEXT)
+    text: str = Field(max_length=LONGEST_TYPED)
+    pair: str | None = Field(None, max_length=LONGEST_TYPED)
     stack: Literal["encoder", "decoder", "cross"] | None = None
     start: int | None = Field(None, ge=0, le=10_000_000)
 

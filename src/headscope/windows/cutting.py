@@ -19,8 +19,9 @@ from typing import Any
 
 from headscope.choices import Windows
 from headscope.errors import HeadscopeError
+from headscope.windows.making import corpus_windows
 from headscope.windows.template import Template
-from headscope.windows.window import Window, corpus_windows
+from headscope.windows.window import Window
 
 TOGETHER = 16  # texts that a process is given at a time
 CutText = list[Window] | str  # the windows of a text, or why there are none

@@ -41,6 +41,19 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in WORD.finditer(text)]
 
 
+def words_between(text: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """The words that lie in a part of a text, those that it cuts in whole.
+
+    >>> words_between("One two three four.", 5, 11)
+    [(4, 7), (8, 13)]
+    """
+    while begin > 0 and WORD_CHARACTER.match(text[begin - 1]):
+        begin -= 1
+    while end < len(text) and WORD_CHARACTER.match(text[end]):
+        end += 1
+    return [match.span() for match in WORD.finditer(text, begin, end)]
+
+
 def first_visible(text: str, start: int, end: int) -> int:
     """The place of the first character that is not white space in text[start:end], or -1.
 
