@@ -77,6 +77,7 @@ class Progress:
         rate = self.done / passed
         left = None if self.texts is None else max(self.texts - self.kept - self.done, 0)
         settled = self.shards_done > 0 or passed > SETTLED  # at first loops may be compiled, or memory found
+        settled = settled and self.workers != 0  # where nobody works, no time is left to be told
         return {
             "texts": self.kept + round(self.done),
             "of": self.texts,

@@ -35,7 +35,7 @@ class RayCrew:
                 ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=False)
             except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
                 raise _unreachable(address, error) from error
-        self._head = str(ray.get_runtime_context().gcs_address)
+        self._head, self._node = str(ray.get_runtime_context().gcs_address), ray.get_runtime_context().get_node_id()
         self._seen = time.monotonic()  # when the head was last known to be there
         self._lost = False
         try:
@@ -94,6 +94,7 @@ class RayCrew:
         ray = self.ray
         if not self._waiting:
             time.sleep(seconds)
+            self._look_for_the_cluster()
             return []
         try:
             references = list(self._waiting)
@@ -103,7 +104,7 @@ class RayCrew:
         except Exception as error:
             raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
         if not ready:
-            self._look_for_the_head()
+            self._look_for_the_cluster()
         found = []
         for reference in ready:
             if reference not in self._waiting:
@@ -124,8 +125,11 @@ class RayCrew:
                 raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
         return found
 
-    def _look_for_the_head(self) -> None:
-        """Ray waits for a lost head for minutes, then ends this process without a word; this notices it earlier."""
+    def _look_for_the_cluster(self) -> None:
+        """Ray waits for a lost head for minutes, then ends this process without a word; this notices it earlier.
+
+        Where the node that this process is on is lost, it waits for ever: its actors are nobody's, and none comes.
+        """
         if time.monotonic() - self._seen < LOOK_EVERY:
             return
         try:
@@ -133,8 +137,10 @@ class RayCrew:
         except HeadscopeError as error:
             if time.monotonic() - self._seen > GONE_AFTER:
                 raise self._gone(error.problem) from error
-        else:
-            self._seen = time.monotonic()
+            return
+        self._seen = time.monotonic()
+        if not any(node["Alive"] for node in self.ray.nodes() if node["NodeID"] == self._node):
+            raise self._gone("the node of the cluster that this command was typed on is lost")
 
     def _gone(self, why: str) -> CrewLost:
         self._lost = True
@@ -154,9 +160,12 @@ class RayCrew:
     def trouble(self) -> str:
         """What is free on the cluster, where workers are awaited."""
         free = self.ray.available_resources()
+        cores, cards = free.get("CPU", 0), free.get("GPU", 0)
+        if cores >= self.cores and cards >= self.gpus:
+            return "waiting for the cluster: it has room for a worker and has not begun it; `ray status` may tell why"
         return (
-            f"waiting for the cluster: a worker takes {self.cores} CPUs and {self.gpus:g} GPUs, and "
-            f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs are free"
+            f"waiting for the cluster: CPUs that a worker takes: {self.cores}, free: {cores:g}; GPUs: {self.gpus:g}, "
+            f"free: {cards:g}"
         )
 
     def close(self) -> None:
