@@ -14,7 +14,7 @@ import pytest
 import headscope
 from headscope import HeadscopeError
 from headscope.cli import main
-from headscope.texts import Bad, Corpus, Record, open_texts
+from headscope.texts import Bad, Corpus, Record, open_texts, read_text
 from headscope.texts.encodings import encoding_of
 from headscope.windows import corpus_windows, window
 from headscope.windows.tokens import PIECE, pieces_of
@@ -312,3 +312,20 @@ def test_duplicates_are_counted(tiny: Tiny) -> None:
     result = headscope.analyze(tiny("gpt2"), texts, layers=[0], progress=False)
     assert result.texts["duplicates"] == 2
     assert open_texts(texts).survey().notes == ["2 of 4 texts came before, word for word, and count again"]
+
+
+def test_utf16_without_a_mark_of_its_byte_order_is_a_bad_record(tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("Plain words.\n", "utf-8")
+    (tmp_path / "marked.txt").write_text("Marked words.\n", "utf-16")
+    records = list(open_texts(str(tmp_path), encoding="utf-16").records())
+    assert [getattr(each, "text", None) for each in records] == ["Marked words.\n", None]
+
+
+def test_a_document_is_no_text_in_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4\n\xe2\xe3\xcf\xd3\x9d")
+    for encoding in (None, "cp1252"):
+        with pytest.raises(HeadscopeError, match=r"take its text out first: pdftotext"):
+            read_text(tmp_path / "a.pdf", encoding=encoding)
+    (tmp_path / "a.bin").write_bytes(b"words \x9d")
+    with pytest.raises(HeadscopeError, match="name another encoding"):
+        read_text(tmp_path / "a.bin", encoding="cp1252")

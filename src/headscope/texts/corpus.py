@@ -60,7 +60,8 @@ class Survey:
         if self.encodings:
             files, listed = sum(self.encodings.values()), ", ".join(f"{n} ({k:,})" for n, k in self.encodings.items())
             are = "file is not UTF-8 and is" if files == 1 else "files are not UTF-8 and are"
-            notes.append(f"{files:,} {are} read as what they seem to be: {listed}; --encoding names another")
+            seem = "it seems" if files == 1 else "they seem"
+            notes.append(f"{files:,} {are} read as what {seem} to be: {listed}; --encoding names another")
         if self.duplicates:
             notes.append(f"{self.duplicates:,} of {self.texts:,} texts came before, word for word, and count again")
         return notes

@@ -86,7 +86,12 @@ class _Recoded(io.RawIOBase):
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
         while not self._rest:
             data = self._stream.read(1 << 15)
-            text = self._decoder.decode(data, final=not data)
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeError:  # UTF-16 and UTF-32 that begin with no mark of their byte order: nothing can be read
+                while data:
+                    data = self._stream.read(1 << 15)
+                text = "\ufffd"
             self._rest = text.replace("\ufffd", "\udcff").encode(UTF8, "surrogateescape")
             if not data:
                 break

@@ -56,6 +56,15 @@ class Found:
         return f"{len(self.strays):,} {files} skipped ({listed}): {', '.join(self.strays[:NAMED])}{more}{remedy}"
 
 
+def is_document(name: str) -> bool:
+    """Whether a file's name says that its text must be taken out first.
+
+    >>> is_document("report.PDF"), is_document("notes.txt")
+    (True, False)
+    """
+    return _suffix(name) in CONVERTERS
+
+
 def converter(name: str) -> str:
     """The command that takes the text out of a file.
 

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from headscope.errors import HeadscopeError
 from headscope.texts.encodings import SAMPLE, UTF8, encoding_of, known_encoding
+from headscope.texts.finding import converter, is_document
 
 EXAMPLE = "news-4"
 LONGEST_TEXT = 4_000_000  # characters: a long book
@@ -70,10 +71,12 @@ def decode(stream: BinaryIO, name: str, largest: int | None = LARGEST_FILE, enco
         found = encoding_of(data[:SAMPLE]) if own == UTF8 else None
         seems = f", it may be {found}" if found not in (None, UTF8) else ""
         byte = f"byte 0x{data[error.start]:02x} at position {error.start} does not belong there"
-        raise HeadscopeError(
-            f"{name!r} is not {'UTF-8' if own == UTF8 else own}: {byte}",
-            f"name its encoding{seems}: --encoding {found if seems else 'cp1252'}",
-        ) from error
+        remedy = f"name its encoding{seems}: --encoding {found if seems else 'cp1252'}"
+        if own != UTF8:
+            remedy = "name another encoding, or leave out --encoding"
+        if is_document(name):
+            remedy = f"take its text out first: {converter(name)}"
+        raise HeadscopeError(f"{name!r} is not {'UTF-8' if own == UTF8 else own}: {byte}", remedy) from error
 
 
 def check_text(text: str) -> None:
