@@ -318,7 +318,7 @@ def test_utf16_without_a_mark_of_its_byte_order_is_a_bad_record(tmp_path: Path) 
     (tmp_path / "plain.txt").write_text("Plain words.\n", "utf-8")
     (tmp_path / "marked.txt").write_text("Marked words.\n", "utf-16")
     records = list(open_texts(str(tmp_path), encoding="utf-16").records())
-    assert [getattr(each, "text", None) for each in records] == ["Marked words.\n", None]
+    assert [getattr(each, "text", None) for each in records] == ["Marked words.", None]
 
 
 def test_a_document_is_no_text_in_another_encoding(tmp_path: Path) -> None:
