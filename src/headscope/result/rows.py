@@ -77,7 +77,7 @@ def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
     if layer not in data["layer"].values or head not in data["head"].values:
         raise HeadscopeError(
             f"there is no head {head} in layer {layer}",
-            f"layers are {data['layer'].values[0]} to {data['layer'].values[-1]}, heads 0 to {data.sizes['head'] - 1}",
+            f"layers are {', '.join(map(str, data['layer'].values))}, heads 0 to {data.sizes['head'] - 1}",
         )
 
 

@@ -292,7 +292,7 @@ class RunData:
         if layer not in sums.layers or not 0 <= head < sums.heads:
             raise HeadscopeError(
                 f"there is no head {head} in layer {layer}",
-                f"layers are {sums.layers[0]} to {sums.layers[-1]}, heads 0 to {sums.heads - 1}",
+                f"layers are {', '.join(map(str, sums.layers))}, heads 0 to {sums.heads - 1}",
             )
         return sums.layers.index(layer)
 
