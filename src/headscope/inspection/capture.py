@@ -125,7 +125,7 @@ def prepare(
     if hasattr(text, "tolist"):  # an array or a tensor of ids
         if getattr(text, "ndim", 1) > 1:
             raise HeadscopeError(
-                f"a batch of ids, of shape {tuple(text.shape)}", "give one row of it, without padding: ids[0]"
+                f"a batch of ids, of shape {tuple(np.shape(text))}", "give one row of it, without padding: ids[0]"
             )
         text = text.tolist()
     if isinstance(text, str):
