@@ -130,6 +130,47 @@ def test_what_does_not_fit_together_is_said(changes: dict[str, Any], words: str)
         Inspection.from_arrays(**arrays)
 
 
+@pytest.mark.parametrize("kind", ["embedded", "gpt2"])
+@pytest.mark.parametrize("padding", [1, 4])
+def test_padding_is_refused(kind: str, padding: int, embedded: headscope.Model, tiny: Tiny) -> None:
+    arrays = given(embedded if kind == "embedded" else tiny(kind), TEXT)
+    size = len(arrays["ids"])
+    more = ((0, 0), (0, 0), (0, padding), (0, 0))
+    padded = arrays | {
+        "outputs": np.pad(arrays["outputs"], more, mode="edge"),
+        "attention": np.pad(arrays["attention"], (*more[:2], (0, padding), (0, padding))),
+        "values": [np.pad(each, more[1:]) for each in arrays["values"]],
+        "ids": [*arrays["ids"], *[0] * padding],
+        "tokens": [*arrays["tokens"], *["[PAD]"] * padding],
+        "offsets": [*arrays["offsets"], *[(0, 0)] * padding],
+    }
+    which = f"tokens {size} to {size + 3} receive" if padding > 1 else f"token {size} receives"
+    with pytest.raises(HeadscopeError, match=f"{which} no attention from anyone.*padding.*cut"):
+        Inspection.from_arrays(**padded)
+    builder = headscope.ResultBuilder("mine", window=64)
+    with pytest.raises(HeadscopeError, match=f"text 0: {which} no attention"):
+        builder.add(**padded)
+    own = np.arange(size, size + padding)
+    padded["attention"][..., own, own] = 1  # no mask: each reads itself
+    if kind == "gpt2" and padding > 1:
+        with pytest.raises(HeadscopeError, match="same special token again and again"):
+            Inspection.from_arrays(**padded)
+    else:
+        Inspection.from_arrays(**padded)
+
+
+def test_equal_tokens_at_the_end_are_no_padding() -> None:
+    backwards = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]
+    arrays = {"outputs": np.ones((1, 1, 4, 2)), "text": "a b!!", "offsets": [(0, 1), (2, 3), (3, 4), (4, 5)]}
+    seen = Inspection.from_arrays(**arrays, attention=backwards[None, None], tokens=["a", "b", "!", "!"])
+    assert seen.stack == "decoder"
+
+
+def test_a_model_that_reads_ahead_is_not_causal(embedded: headscope.Model) -> None:
+    with pytest.raises(HeadscopeError, match="attention reads later tokens"):
+        Inspection.from_arrays(**given(embedded, TEXT), causal=True)
+
+
 # ---------------------------------------------------------------------- opening what was saved
 
 

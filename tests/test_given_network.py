@@ -109,3 +109,35 @@ def test_a_list_of_texts_gives_a_list(embedded: headscope.Model) -> None:
         embedded.inspect(["Fine.", ""])
     with pytest.raises(HeadscopeError, match="not as many pairs"):
         embedded.inspect(texts, "one")
+
+
+def test_a_network_put_back_into_training_is_refused(embedded: headscope.Model) -> None:
+    embedded.network.train()
+    try:
+        with pytest.raises(HeadscopeError, match=r"training mode.*network\.eval"):
+            embedded.inspect(TEXT)
+        with pytest.raises(HeadscopeError, match=r"training mode.*network\.eval"):
+            headscope.analyze(embedded, [TEXT], progress=False)
+    finally:
+        embedded.network.eval()
+
+
+def test_an_error_of_ones_own_hook_points_to_hooks(embedded: headscope.Model) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("mine")
+
+    handle = embedded.network.register_forward_hook(broken)
+    try:
+        with pytest.raises(HeadscopeError, match=r"ValueError: mine.*hooks of your own"):
+            embedded.inspect(TEXT)
+    finally:
+        handle.remove()
+
+
+def test_texts_in_arrays_and_none_at_all(embedded: headscope.Model) -> None:
+    seen = embedded.inspect(np.array(["The cat sat.", TEXT]))
+    assert [one.window.texts[0] for one in seen] == ["The cat sat.", TEXT]
+    with pytest.raises(HeadscopeError, match="there are no texts"):
+        embedded.inspect([])
+    with pytest.raises(HeadscopeError, match=r"a batch of ids, of shape \(1, 3\).*one row"):
+        embedded.inspect(torch.tensor([[2, 5, 3]]))

@@ -282,7 +282,10 @@ def test_examples_show_a_head_at_its_most(result: headscope.Result, tiny: Tiny) 
     assert shown["text"].iloc[0] in {t[1] for t in TEXTS}
     low = result.examples(0, 0, "stop_focus", k=2, lowest=True)
     assert low["stop_focus"].is_monotonic_increasing
-    for wrong, said in (((9, 0, "distance"), "no head 0 in layer 9"), ((0, 0, "beauty"), "no score 'beauty'")):
+    for wrong, said in (
+        ((9, 0, "distance"), "no head 0 in layer 9.*layers are 0 to 2"),
+        ((0, 0, "beauty"), "no score 'beauty'"),
+    ):
         with pytest.raises(HeadscopeError, match=said):
             result.examples(*wrong)
     with pytest.raises(HeadscopeError, match="--per-text"):
@@ -309,6 +312,8 @@ def test_parts_and_sums_of_runs_have_examples(tiny: Tiny, tmp_path: Path) -> Non
     headscope.result.result.merge_runs([tmp_path / "one", tmp_path / "other"], tmp_path / "merged")
     pd.testing.assert_frame_equal(shown(headscope.Result.open(tmp_path / "merged")), shown(whole))
     without = run(tiny("gpt2"), [("x", "It rains. It pours.", "law")], out=tmp_path / "without")
+    with pytest.warns(UserWarning, match="without has no rows of single texts"):
+        headscope.result.result.merge_runs([tmp_path / "one", tmp_path / "without"], tmp_path / "fewer")
     with pytest.raises(HeadscopeError, match="or one of those that were added, kept no rows"):
         shown(one + without)
 

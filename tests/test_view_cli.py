@@ -59,6 +59,13 @@ def test_a_saved_inspection_is_shown_without_a_model(tmp_path: Path, embedded: h
         tab.close()
 
 
+def test_a_folder_of_a_saved_inspection_is_opened(tmp_path: Path, embedded: headscope.Model) -> None:
+    embedded.inspect(TEXT).save(tmp_path / "inspection.nc")
+    out = tmp_path / "view.html"
+    assert main(["view", str(tmp_path), "--html", str(out)]) == 0
+    assert out.stat().st_size > 100_000
+
+
 @pytest.mark.long
 def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.html"

@@ -4,6 +4,10 @@ Every message says what is wrong, where, and what to do about it. The command li
 exits with code 2; anything that is not a `HeadscopeError` is a defect of headscope.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class HeadscopeError(Exception):
     """Something about the input, the model or the request that the user can fix.
@@ -30,3 +34,18 @@ def brief(error: BaseException, most: int = 300) -> str:
     'two lines'
     """
     return " ".join(str(error).split())[:most]
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Numbers with runs taken together.
+
+    >>> listed([0, 1, 2, 5])
+    '0 to 2, 5'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

@@ -12,6 +12,7 @@ from pathlib import Path
 from headscope.errors import HeadscopeError, brief
 
 INSPECTION = "headscope inspection of one text"  # the title of a saved inspection
+INSPECTION_FILE = "inspection.nc"  # its name in a folder of headscope inspect --save
 OTHER_FOLDER = "name a folder that can be written to and has room"
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 OF_THIS_DISK = re.compile(r"(file|local)://(?=.)", re.IGNORECASE)

@@ -15,7 +15,7 @@ from headscope.choices import READINGS
 from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
-from headscope.files import disk_file
+from headscope.files import INSPECTION_FILE, disk_file
 from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
 
@@ -221,7 +221,7 @@ def save(
     if layer is None or head is None:
         layer, head = telling_head(inspection, layer)
     with show.working("writing the figures"):
-        files = [inspection.save(folder / "inspection.nc")]
+        files = [inspection.save(folder / INSPECTION_FILE)]
         figures = {
             "grid": inspection.plot_grid(),
             f"similarity-{layer}-{head}": inspection.plot_similarity(layer, head, theta=theta),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from headscope.errors import listed
 from headscope.findings.checks import FAILS, PASSES, Check
 from headscope.findings.claims import PERMUTED, ROTATED, UNTRAINED, Claim
 from headscope.findings.numbers import Numbers
@@ -215,18 +216,3 @@ def layers_of(sums: BlockSums, third: str) -> str:
     """A third by its layers, in words."""
     numbers = [sums.layers[place] for place in sums.third(third)]
     return f"the {third} layers ({listed(numbers)})" if len(numbers) > 1 else f"layer {numbers[0]}"
-
-
-def listed(numbers: Sequence[int]) -> str:
-    """Numbers with runs taken together.
-
-    >>> listed([0, 1, 2, 5])
-    '0 to 2, 5'
-    """
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

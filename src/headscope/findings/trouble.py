@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from headscope.errors import listed
 from headscope.findings.checks import UNIFORM
 from headscope.findings.claims import claim
 from headscope.findings.numbers import Numbers
 from headscope.findings.resampling import Resampling
-from headscope.findings.sentences import listed
 from headscope.measures import heads_first
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.derived import ratio

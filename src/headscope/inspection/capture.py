@@ -123,6 +123,10 @@ def prepare(
         raise HeadscopeError(f"start={start!r}", "give the number of a token")
     causal = chosen.causal and not model.paired
     if hasattr(text, "tolist"):  # an array or a tensor of ids
+        if getattr(text, "ndim", 1) > 1:
+            raise HeadscopeError(
+                f"a batch of ids, of shape {tuple(np.shape(text))}", "give one row of it, without padding: ids[0]"
+            )
         text = text.tolist()
     if isinstance(text, str):
         if pair is not None and not isinstance(pair, str):
@@ -132,6 +136,8 @@ def prepare(
         )
     if not isinstance(text, Sequence) or isinstance(text, (bytes, bytearray)):
         raise HeadscopeError(f"the text is a {type(text).__name__}", "give a string or a list of token ids")
+    if not len(text):
+        raise HeadscopeError("there are no texts", "give a text, a list of texts or token ids")
     if pair is not None or start:
         raise HeadscopeError("pair= and start= go with a text, not with token ids", "leave them out")
     return chosen.name, _from_ids(model, text, causal, language)

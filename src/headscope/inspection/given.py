@@ -15,8 +15,10 @@ from headscope.errors import HeadscopeError
 from headscope.inspection.capture import Captured
 from headscope.measures.attention import even_received
 from headscope.windows import Window, WindowBatch, given_window
+from headscope.windows.window import END
 
 ROW_SUM = 1.02  # rows of attention sum to one, or to less where a model has a sink; half precision is forgiven
+LOOKS_AHEAD = 1e-3  # a weight on a later token that no rounding explains
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,18 @@ def read_given(
             f"values of shape {mixed.shape}", f"outputs are {wrote.shape}: (layer, head, token, feature)"
         )
     backwards = _reads_backwards(maps) if causal is None else bool(causal)
+    if backwards and maps is not None and np.triu(maps.max((0, 1)), 1).max() > LOOKS_AHEAD:
+        raise HeadscopeError(
+            "attention reads later tokens, so the model does not read backwards only",
+            "leave out causal=True; where texts were padded in front, cut the padding off before",
+        )
     window = given_window(tokens, ids, text, offsets, special_tokens_mask, causal=backwards, language=language)
     if len(window) != size:
         raise HeadscopeError(
             f"outputs are of {size} tokens, and {len(window)} are named",
             "outputs are (layer, head, token, feature), of one text and without padding",
         )
+    _check_padding(maps, window, backwards)
     return GivenText(wrote, maps, mixed, _readable(readable, backwards, layers, size), window, backwards)
 
 
@@ -135,6 +143,30 @@ def _reads_backwards(maps: NDArray[np.float32] | None) -> bool:
     if maps is None or maps.shape[-1] < 2:
         return False
     return not np.triu(maps.max((0, 1)), 1).any()
+
+
+def _check_padding(maps: NDArray[np.float32] | None, window: Window, causal: bool) -> None:
+    """Refuse padding at the end, which would count as special tokens.
+
+    Padding is one token over and over, which nobody reads, not even itself, as no token of a text is; where a causal
+    model ran without a mask, or attention is not known, it is a special token that stands there twice or more.
+    """
+    size, special = len(window), window.category == END
+    others = np.flatnonzero((window.ids != window.ids[-1]) | (special != special[-1]))
+    first = int(others[-1]) + 1 if others.size else 0
+    why = "are the same special token again and again"
+    if maps is not None:
+        read = maps.max((0, 1))
+        unread = max(first, int(np.flatnonzero(read.any(0))[-1]) + 1) if read.any() else size
+        if unread < size and read[unread - 1, unread - 1] > 0 and (special[-1] or size - unread > 1):
+            first, why = unread, "receive no attention from anyone"
+        elif not causal:
+            return
+    if why.startswith("receive") or (special[-1] and size - first > 1):
+        which = f"tokens {first} to {size - 1} {why}: they look"
+        if first == size - 1:
+            which = f"token {first} receives no attention from anyone: it looks"
+        raise HeadscopeError(f"{which} like padding", "cut padding off before, from tokens and arrays alike")
 
 
 def _readable(given: Any, causal: bool, layers: int, size: int) -> list[Tensor | None]:

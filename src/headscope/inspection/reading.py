@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headscope.choices import Choices
 from headscope.errors import HeadscopeError
 from headscope.inspection.capture import capture, prepare
@@ -49,11 +51,13 @@ def inspect(
 
 
 def is_list(text: Any) -> bool:
-    """Whether several texts were given, not one or its ids.
+    """Whether several texts were given, not one or its ids; an array of strings is several too.
 
     >>> is_list(["It rains.", "It pours."]), is_list([[5, 6], [7]]), is_list([5, 6]), is_list("It rains.")
     (True, True, False, False)
     """
+    if isinstance(text, np.ndarray) and text.dtype.kind in "UO":
+        return text.ndim == 1
     several = isinstance(text, Sequence) and not isinstance(text, (str, bytes, bytearray))
     return several and len(text) > 0 and not hasattr(text[0], "__index__")
 
@@ -63,7 +67,7 @@ def inspect_each(model: Model, texts: Sequence[Any], pairs: Any, choices: Choice
     if pairs is not None and (isinstance(pairs, str) or len(pairs) != len(texts)):
         raise HeadscopeError("there are several texts and not as many pairs", "give a list with a second text for each")
     made = []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts.tolist() if isinstance(texts, np.ndarray) else texts):
         try:
             made.append(inspect(model, text, None if pairs is None else pairs[number], choices, **options))
         except HeadscopeError as error:

@@ -80,6 +80,11 @@ class Reader:
     def read_ids(self, rows: Sequence[Ids], listener: Listener, types: Sequence[Ids] | None = None) -> None:
         """The same for token ids alone, special ones included."""
         network = self.model.network
+        if network.training:
+            raise HeadscopeError(
+                f"{self.model.name!r} is in training mode: dropout would make every pass another",
+                "call model.network.eval()",
+            )
         self._listener, self._failure = listener, None
         try:
             forward(network, collate(rows, self._pad, network.device, types))
@@ -106,7 +111,11 @@ class Reader:
         problem = f"{self.model.name!r} failed on {what}: {type(error).__name__}: {brief(error)}"
         if _lacks_memory(error):
             return OutOfMemory(problem, "take a shorter window, a smaller batch or a device with more memory")
-        return HeadscopeError(problem, "try a shorter window; headscope check tells whether the model works at all")
+        return HeadscopeError(
+            problem,
+            "try a shorter window; headscope check tells whether the model works at all; where hooks of your own are "
+            "on the network, look at those first",
+        )
 
 
 def make_batch(model: Model, windows: Sequence[Window]) -> WindowBatch:

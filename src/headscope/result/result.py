@@ -314,7 +314,15 @@ def merge_runs(paths: Sequence[str | Path], out: str | Path) -> Result:
         raise HeadscopeError(f"{str(out)!r} is not an empty folder", "name a new or an empty folder")
     if len(paths) < 2:
         raise HeadscopeError("there is one result, and nothing to add it to", "name two or more")
-    total = added([Result.open(path) for path in paths])
+    results = [Result.open(path) for path in paths]
+    without = [str(path) for path, each in zip(paths, results, strict=True) if not sources_of(each)]
+    if 0 < len(without) < len(results):
+        warnings.warn(
+            f"{', '.join(without)} {'has' if len(without) == 1 else 'have'} no rows of single texts, so those of the "
+            "others are left out of the sum",
+            stacklevel=2,
+        )
+    total = added(results)
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if total.row_sources:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from headscope.choices import FEW_PAIRS
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, listed
 from headscope.files import OTHER_FOLDER, written_whole
 from headscope.measures.columns import COLUMNS, SCORES
 
@@ -77,7 +77,7 @@ def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
     if layer not in data["layer"].values or head not in data["head"].values:
         raise HeadscopeError(
             f"there is no head {head} in layer {layer}",
-            f"layers are {data['layer'].values[0]} to {data['layer'].values[-1]}, heads 0 to {data.sizes['head'] - 1}",
+            f"layers are {listed(data['layer'].values.tolist())}, heads 0 to {data.sizes['head'] - 1}",
         )
 
 

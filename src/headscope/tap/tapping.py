@@ -83,7 +83,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         if implementation not in (None, "eager") and (self.weights or self.route == "fallback"):
             raise HeadscopeError(
                 f"attention weights cannot be read under {implementation!r}, which never forms them",
-                'call model.set_attn_implementation("eager"), or load the model with attn_implementation="eager"',
+                'call set_attn_implementation("eager") on the network, or load it with attn_implementation="eager"',
             )
         self.thread = threading.get_ident()
         root = self.model

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from headscope.choices import READINGS
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, listed
 from headscope.findings.checks import together
 from headscope.findings.claims import CLAIMS
 from headscope.findings.controls import check_controls
@@ -292,7 +292,7 @@ class RunData:
         if layer not in sums.layers or not 0 <= head < sums.heads:
             raise HeadscopeError(
                 f"there is no head {head} in layer {layer}",
-                f"layers are {sums.layers[0]} to {sums.layers[-1]}, heads 0 to {sums.heads - 1}",
+                f"layers are {listed(sums.layers)}, heads 0 to {sums.heads - 1}",
             )
         return sums.layers.index(layer)
 
