@@ -18,6 +18,7 @@ from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import given_text
 from headscope.errors import HeadscopeError
 from headscope.files import INSPECTION, INSPECTION_FILE, disk_path, is_url, page_path, title_of
+from headscope.result.schema import FILE
 from headscope.texts import check_text, example_passage
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _saved(args: Namespace) -> str | None:
         there = path.exists()
     except (OSError, ValueError):  # a text may not be a possible name of a file
         there = False
-    if there and path.is_dir() and title_of(path / INSPECTION_FILE) == INSPECTION:
+    if there and not (path / FILE).exists() and title_of(path / INSPECTION_FILE) == INSPECTION:
         _alone(args)
         return str(path / INSPECTION_FILE)
     if there and (path.is_dir() or path.suffix == ".nc"):
