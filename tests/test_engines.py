@@ -190,6 +190,9 @@ def test_workers_that_end_before_they_are_ready_do_not_go_on_for_ever(
         run(str(folder), TEXTS, out=tmp_path / "run", workers=2)
 
 
+STARTED = "import time; time.sleep(60)"
+
+
 @pytest.mark.parametrize(("visible", "cards"), [(None, "0 1 0"), ("3,5", "3 5 3")])
 def test_workers_share_out_the_graphics_cards(
     visible: str | None, cards: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -199,7 +202,7 @@ def test_workers_share_out_the_graphics_cards(
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setattr("headscope.runs.process_crew.STARTED_BY", "import time; time.sleep(60)")
+    monkeypatch.setattr("headscope.runs.process_crew.STARTED_BY", STARTED)
     crew = ProcessCrew(ModelSpec(str(folder)), 3, 1)
     seen = [_card_of(crew, crew.hire()) for _ in range(3)]
     assert " ".join(seen) == cards
@@ -209,7 +212,11 @@ def test_workers_share_out_the_graphics_cards(
 
 
 def _card_of(crew: ProcessCrew, worker: int) -> str:
-    return psutil.Process(crew._processes[worker].popen.pid).environ()["CUDA_VISIBLE_DEVICES"]
+    process, deadline = psutil.Process(crew._processes[worker].popen.pid), time.monotonic() + 30
+    while "-c" not in process.cmdline() or STARTED not in " ".join(process.cmdline()):  # it is still its parent's copy
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process.environ()["CUDA_VISIBLE_DEVICES"]
 
 
 def test_what_cannot_travel_is_refused(folder: Path, tmp_path: Path) -> None:

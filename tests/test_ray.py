@@ -127,7 +127,7 @@ def test_workers_for_whom_there_is_no_room_keep_nobody_waiting(
     run(str(folder), TEXTS, out=tmp_path / "run", engine="ray", ray_address=cluster.address, workers=9, progress=shown,
         relations={"own": gate}, **OPTIONS)  # fmt: skip
     assert contents(tmp_path / "run") == local
-    assert any(said.startswith("waiting for the cluster: CPUs that a worker takes: 1, free: ") for said in shown.said)
+    assert any(said.startswith("waiting for the cluster: ") for said in shown.said)
     with pytest.raises(HeadscopeError, match=r"no node of the Ray cluster has the 99 CPUs and 0 GPUs.*--threads"):
         run(str(folder), TEXTS[:2], engine="ray", ray_address=cluster.address, workers=1, threads=99)
     assert not ray.is_initialized()
@@ -186,26 +186,19 @@ def test_the_node_of_the_driver_is_lost(folder: Path, tmp_path: Path) -> None:
     texts.write_text("".join(f"{' '.join(text.split())}\n" for text in TEXTS))
     command = [sys.executable, "-m", "headscope", "analyze", str(texts), "--model", str(folder), "--out", str(out),
                "--engine", "ray", "--workers", "1", "--threads", "1", "--shard-size", "2"]  # fmt: skip
-    with head() as address:
+    begun = head()
+    with begun as address:
         process = subprocess.Popen([*command, "--ray-address", address], stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 120
         while not list(out.glob("shards/*.json")):
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        (cluster,) = (node for node in psutil.Process().children(recursive=True) if "raylet/raylet" in _line_of(node))
-        cluster.kill()  # its head's other part, which knows who there is, lives on
+        begun.cluster.head_node.kill_raylet(check_alive=False)  # what knows of all nodes lives on
         _, said = process.communicate(timeout=200)
     assert process.returncode == 2, said
     assert "out of reach: the node of the cluster that this command was typed on is lost" in said
     assert "the same command goes on from there" in said
-
-
-def _line_of(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline()[:1])
-    except psutil.Error:  # it has just ended
-        return ""
 
 
 class head:  # noqa: N801 - reads as a thing: `with head(…) as address`

@@ -162,7 +162,9 @@ class RayCrew:
         free = self.ray.available_resources()
         cores, cards = free.get("CPU", 0), free.get("GPU", 0)
         if cores >= self.cores and cards >= self.gpus:
-            return "waiting for the cluster: it has room for a worker and has not begun it; `ray status` may tell why"
+            return (
+                "waiting for the cluster: it has room for a worker, which has not come yet; `ray status` may tell why"
+            )
         return (
             f"waiting for the cluster: CPUs that a worker takes: {self.cores}, free: {cores:g}; GPUs: {self.gpus:g}, "
             f"free: {cards:g}"
