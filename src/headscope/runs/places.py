@@ -5,6 +5,7 @@ The shards are those that `deal` would cut from the stream, found from runs of g
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,15 @@ from headscope.runs.deal import Shard
 from headscope.texts import Record
 from headscope.texts.pieces import Piece, PieceReader, PieceSurvey, Place
 
-_reader = PieceReader()  # of this process: shards that follow each other are read on from where the last one ended
+
+class _Own(threading.local):
+    """A reader for each thread: shards that follow each other are read on from where the last one ended."""
+
+    def __init__(self) -> None:
+        self.reader = PieceReader()
+
+
+_own = _Own()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +39,11 @@ class PlacedShard:
 
     def read(self) -> Shard:
         """The shard with its texts."""
-        every = _reader.read(self.pieces, self.first, self.last)
+        every = _own.reader.read(self.pieces, self.first, self.last)
         records: tuple[Record, ...] = tuple(record for record in every if record.group == self.group)
         if len(records) != self.texts:
             raise HeadscopeError(
-                f"{str(self.pieces[0].file)!r} has changed while it was read: shard {self.number} had {self.texts:,} "
+                f"{str(self.pieces[0].file.file)!r} has changed while it was read: shard {self.number} had {self.texts:,} "
                 f"texts and has {len(records):,}",
                 "leave the texts as they are until the run is finished, or begin a new one",
             )
