@@ -43,8 +43,8 @@ class PlacedShard:
         records: tuple[Record, ...] = tuple(record for record in every if record.group == self.group)
         if len(records) != self.texts:
             raise HeadscopeError(
-                f"{str(self.pieces[0].file.file)!r} has changed while it was read: shard {self.number} had {self.texts:,} "
-                f"texts and has {len(records):,}",
+                f"{str(self.pieces[0].file.file)!r} has changed while it was read: shard {self.number} had "
+                f"{self.texts:,} texts and has {len(records):,}",
                 "leave the texts as they are until the run is finished, or begin a new one",
             )
         return Shard(self.number, self.group, records)
