@@ -12,12 +12,14 @@ from torch import Tensor
 
 from headscope.choices import Choices
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import index_of
+from headscope.measures.batch_index import BatchIndex, index_of
 from headscope.measures.columns import row_tables
 from headscope.measures.cuda.arguments import Constants
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.device_sums import DeviceSums
 from headscope.measures.cuda.kernels import Kernels, cuda_kernels
+from headscope.measures.cuda.layout import Filled
+from headscope.measures.cuda.tile_layers import TileLayers, in_tiles
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
 from headscope.tap import LayerHeads
@@ -67,9 +69,7 @@ class CudaBatch:
     def __init__(self, accumulator: CudaAccumulator, batch: WindowBatch, first: int) -> None:
         self.accumulator, self.first = accumulator, first
         self.index = index_of(batch, accumulator.length, accumulator.choices, accumulator.relations)
-        self._on_device: dict[str, DeviceBatch] = {}
-        self._read: dict[str, tuple[Tensor | None, DeviceReadable]] = {}
-        self._top: dict[str, list[Tensor]] = {name: [] for name in accumulator.stacks}
+        self._stacks: dict[str, _StackBatch] = {}
 
     @torch.no_grad()
     def layer(self, heads: LayerHeads) -> None:
@@ -77,24 +77,47 @@ class CudaBatch:
         stack = self.accumulator.stacks.get(heads.stack)
         if stack is None or heads.layer not in stack.shape.layers:
             return
-        device = heads.outputs.device
-        kernels = self.accumulator.make_kernels(stack.constants, device)
-        if heads.stack not in self._on_device:
-            self._on_device[heads.stack] = DeviceBatch(*self.index.tokens_of_stack(heads.stack), device)
-            stack.pairs.add(self._on_device[heads.stack], kernels)
-        own = self._on_device[heads.stack]
-        known = self._read.get(heads.stack)
-        if known is None or known[0] is not heads.readable:
-            known = self._read[heads.stack] = (heads.readable, own.read_by(heads.readable, cross=stack.shape.cross))
-        filled = stack.add_layer(heads, own, known[1], kernels)
-        self._top[heads.stack].append(filled["top"])
+        own = self._stacks.get(heads.stack)
+        if own is None:
+            kernels = self.accumulator.make_kernels(stack.constants, heads.outputs.device)
+            own = self._stacks[heads.stack] = _StackBatch(stack, heads, self.index, kernels)
+        filled = own.add(heads)
         if self.accumulator.rows:
-            columns, tokens, null_tokens = stack.rows(filled, own, known[1])
+            assert own.read is not None
+            columns, tokens, null_tokens = stack.rows(filled, own.batch, own.read)
             self.accumulator.rows[heads.stack].put(self.first, heads.layer, columns, tokens, null_tokens)
 
     def finish(self) -> None:
-        """Add what heads drawn from all layers would have."""
-        for name, top in self._top.items():
-            if top:
-                self.accumulator.stacks[name].add_mixed(torch.stack(top), self._on_device[name])
-        self._top.clear()
+        """Add what heads of all layers have chosen."""
+        for own in self._stacks.values():
+            own.sums.add_chosen(own.rooms, own.batch, own.kernels)
+        self._stacks.clear()
+
+
+class _StackBatch:
+    """A batch in one stack: what the kernels know of it, and where they put what they find."""
+
+    def __init__(self, sums: DeviceSums, heads: LayerHeads, index: BatchIndex, kernels: Kernels) -> None:
+        self.sums, self.kernels = sums, kernels
+        device = heads.outputs.device
+        self.batch = DeviceBatch(*index.tokens_of_stack(heads.stack), device)
+        self.rooms = sums.rooms(len(heads.outputs), self.batch.keys.category.shape[1], device)
+        self.tiled = in_tiles(heads, sums, kernels)
+        sums.pairs.add(self.batch, kernels, tiled=self.tiled)
+        self.read: DeviceReadable | None = None
+        self._readable: Tensor | None = None  # whom the layers since may read
+        self._tiles: TileLayers | None = None
+
+    def add(self, heads: LayerHeads) -> Filled:
+        """Have one layer counted; gives what was filled."""
+        sums, place = self.sums, self.sums.shape.layers.index(heads.layer)
+        if self.read is None or self._readable is not heads.readable:  # in most models the same for all layers
+            self.read, self._readable = self.batch.read_by(heads.readable, cross=sums.shape.cross), heads.readable
+            self._tiles = TileLayers(sums, heads, self.batch, self.read, self.kernels) if self.tiled else None
+        filled = self.rooms.of_layer(place)
+        if self._tiles is not None:
+            self._tiles.add(heads, filled)
+        else:
+            sums.add_layer(heads, self.batch, self.read, filled, self.kernels)
+        sums.add_up(place, filled, self.batch, self.read, self.kernels)
+        return filled

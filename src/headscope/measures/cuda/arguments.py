@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS
 from headscope.measures.comparisons import COMPARED, COMPARISONS, CONTRASTED
@@ -47,6 +49,11 @@ NUMBERS = {
     "value_batch": "numbers from window to window of them",
     "value_group": "… from group to group",
     "value_token": "… from token to token",
+    "output_kind": "the precision of outputs; see PRECISIONS",
+    "output_width": "numbers of an output",
+    "output_batch": "numbers from window to window of them",
+    "output_head": "… from head to head",
+    "output_token": "… from token to token",
     "score_kind": "the precision of queries and keys; see PRECISIONS",
     "score_width": "numbers of a query or a key",
     "query_batch": "numbers from window to window of queries",
@@ -92,9 +99,14 @@ POINTERS = {  # name: type in C, shape and meaning
     "queries": ("void", "(B, H, T, width): what attention is computed from, where the model did not give it"),
     "score_keys": ("void", "(B, groups, T, width): likewise"),
     "allowed": ("u8", "(B, T, T): whether a token may read another; none where all may"),
+    "outputs": ("void", "(B, H, T, width): what heads wrote, where their products are not"),
     "values": ("void", "(B, groups, Tk, width): value vectors; none where they are not known"),
     # what is filled before heads are looked at
     "classes": ("short", "(B, P): kind of the pair, times sixteen"),
+    "cells": (
+        "short",
+        "(B, tiles, 2, 32, 4): the same in tiles, -1 where there is no pair; none where windows are long",
+    ),
     "samples": ("unsigned", "(B, 512): first and second token of sampled pairs, in the upper and lower half"),
     "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
     "contrast_weight": ("double", "(B, 3): of the contrasts of relations"),
@@ -111,6 +123,8 @@ POINTERS = {  # name: type in C, shape and meaning
     "roots": ("float", "(B, H, T, Tk): square roots of the weights; none where rows are compared on the chip, or not"),
     "direct": ("float", "(B, H, P): how much the tokens of a pair read each other"),
     "rows": ("float", "(B, H, P) or (B, H, T, T): rows of attention compared with rows"),
+    "similar": ("float", "(B, H, tiles, 2, 32, 4): outputs times outputs in tiles; see relate.cu"),
+    "squares": ("float", "(B, H, T): of the lengths of outputs"),
     "nulls": ("int", "(B, H, K): ids in the order of the null"),
     "largest": ("float", "(B, H): the largest S of the main reading"),
     "map_wins": ("double", "(B, H, M, 3)"),
@@ -226,10 +240,10 @@ def _list_of(name: str, fields: Mapping[str, str], most: int) -> list[str]:
     return [f"struct {name} {{", *each, "};", f"struct {name}s {{ {name} row[{most}]; }};"]
 
 
-def packed_list(rows: Sequence[tuple[int, ...]], most: int) -> bytes:
+def packed_list(rows: NDArray[np.int64], most: int) -> bytes:
     """Such a list, what is left of it as zeros."""
     assert len(rows) <= most
-    return b"".join(struct.pack(f"{len(row)}q", *row) for row in rows).ljust(most * len(rows[0]) * 8, b"\0")
+    return rows.tobytes().ljust(most * rows[0].nbytes, b"\0")
 
 
 def packed(numbers: Mapping[str, int], reals: Mapping[str, float], given: Mapping[str, Any]) -> bytes:
@@ -254,6 +268,9 @@ def packed(numbers: Mapping[str, int], reals: Mapping[str, float], given: Mappin
     return struct.pack(layout, *(numbers[name] for name in NUMBERS), *(reals[name] for name in REALS), *pointers)
 
 
+FIELDS = {name: place for place, name in enumerate((*NUMBERS, *REALS, *POINTERS))}  # eight bytes each
+
+
 # ---------------------------------------------------------------------- memory on the chip
 # What a block of each kernel divides up at its beginning, in bytes: doubles and u64 take 8, int and float 4.
 
@@ -262,6 +279,7 @@ ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
 
 TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from row to row of it
 STRIDE = 36  # words from vector to vector of `attend`
+THETAS, MASK = 24, 68  # rows of the masks of `level_tile`, and words from row to row
 
 
 def relate_bytes(numbers: Mapping[str, int], *, table: bool) -> int:
@@ -283,6 +301,39 @@ def tile_bytes(numbers: Mapping[str, int]) -> int:
 def attend_bytes() -> int:
     """Of `attend`."""
     return 4 * 2 * TILE * STRIDE
+
+
+def tiles_of(tokens: int) -> int:
+    """Tiles of 16 by 16 pairs of a window; see relate.cu.
+
+    >>> tiles_of(128), tiles_of(17)
+    (36, 3)
+    """
+    strips = -(-tokens // 16)
+    return strips * (strips + 1) // 2
+
+
+def cells_of(tokens: int) -> int:
+    """Pairs of tokens in these tiles, those that are none included."""
+    return 256 * tiles_of(tokens)
+
+
+def by_tile_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
+    """Of `by_tile`."""
+    tokens, bands, kinds = numbers["tokens"], numbers["bands"], numbers["bands"] * len(RELATIONS)
+    readings, shown = len(constants.source_of), len(constants.source_of) + constants.maps
+    words = max(-(-tokens // 16) * 16 * PITCH, constants.maps * cells_of(tokens), 2 * TILE * STRIDE)
+    looks = 2 * (ROOM + 4 * TILE) + 2 * len(THRESHOLDS) * len(CATEGORIES)
+    words += max(shown * kinds * ORDER_BINS, looks, shown * SAMPLED) + shown * ORDER_BINS
+    words += 2 * (8 * (2 * shown + readings * constants.maps + 1) + ROOM + TILE) + 7 * TILE
+    return 4 * (words + readings * (bands * 2 * ORDER_BINS + 2 * TILE) + readings + 2)
+
+
+def level_tile_bytes(numbers: Mapping[str, int]) -> int:
+    """Of `level_tile`."""
+    kinds, pairs = numbers["bands"] * len(RELATIONS), -(-BINS // 2) * numbers["table"]
+    doubles = ROOM + 8 * 3 * THETAS + 2
+    return 8 * doubles + 4 * (THETAS * MASK + 6 * TILE + kinds + 2 + 2 * BINS * numbers["most_ids"] + pairs)
 
 
 def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:

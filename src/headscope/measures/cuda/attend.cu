@@ -34,15 +34,15 @@ __device__ inline float added_by_four(float x) {
     return x + __shfl_xor_sync(FULL, x, 2);
 }
 
-// A block of eight warps to a head and a window, a warp to sixteen queries.
-extern "C" __global__ __launch_bounds__(256, 2) void attend(const __grid_constant__ Args of) {
-    const int h = blockIdx.x, b = blockIdx.y, lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+// The weights of sixteen queries, by each of eight warps; zeros where there is no query. As D of a product of matrices lies
+// in lanes: row g in the first two numbers of each eight columns, row g + 8 in the others. `left` and `right` have room for
+// TILE vectors.
+__device__ inline void attention_of_strip(const Args &of, int b, int h, unsigned *left, unsigned *right, float (*sums)[4]) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, strip = threadIdx.x / WARP * 16;
     const int tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b], width = of.score_width;
-    const int strip = threadIdx.x / WARP * 16;
     const i64 of_query = b * of.query_batch + h * of.query_head, of_key = b * of.key_batch + h * of.key_groups / of.heads * of.key_group;
-    extern __shared__ double shared[];
-    unsigned *left = (unsigned *)shared, *right = left + TILE * STRIDE;
-    float sums[TILE / 8][4] = {};
+#pragma unroll
+    for (int e = 0; e < TILE / 8; e++) for (int q = 0; q < 4; q++) sums[e][q] = 0;
 #pragma unroll 1
     for (int first = 0; first < width; first += DEPTH) {
         __syncthreads();
@@ -66,7 +66,7 @@ extern "C" __global__ __launch_bounds__(256, 2) void attend(const __grid_constan
     }
     if (strip >= queries) return;
     const float scaling = (float)of.scaling;
-    float *weights = of.computed + ((i64)b * of.heads + h) * tokens * tokens;
+    const bool all = !of.allowed && keys == TILE; // are read
 #pragma unroll
     for (int f = 0; f < 2; f++) { // the row g of the strip, and the row g + 8
         const int i = strip + g + 8 * f;
@@ -77,7 +77,7 @@ extern "C" __global__ __launch_bounds__(256, 2) void attend(const __grid_constan
 #pragma unroll
             for (int q = 2 * f; q < 2 * f + 2; q++) {
                 const int j = 8 * e + 2 * t + q % 2;
-                const bool reads = j < keys && (!allowed || allowed[j]);
+                const bool reads = all || (j < keys && (!allowed || allowed[j]));
                 sums[e][q] = reads ? sums[e][q] * scaling : -infinity();
                 largest = fmaxf(largest, sums[e][q]);
             }
@@ -86,16 +86,34 @@ extern "C" __global__ __launch_bounds__(256, 2) void attend(const __grid_constan
         for (int e = 0; e < TILE / 8; e++)
 #pragma unroll
             for (int q = 2 * f; q < 2 * f + 2; q++) {
-                sums[e][q] = sums[e][q] == -infinity() ? 0.0f : exponential(sums[e][q] - largest);
+                sums[e][q] = !all && sums[e][q] == -infinity() ? 0.0f : exponential(sums[e][q] - largest);
                 sum += sums[e][q];
             }
         sum = added_by_four(sum);
         const float over = sum == 0 ? 0.0f : 1.0f / sum; // where there is nothing to read; a sum that is no number stays so
+#pragma unroll
+        for (int e = 0; e < TILE / 8; e++)
+#pragma unroll
+            for (int q = 2 * f; q < 2 * f + 2; q++) sums[e][q] = i < queries ? sums[e][q] * over : 0.0f;
+    }
+}
+
+// A block of eight warps to a head and a window.
+extern "C" __global__ __launch_bounds__(256, 2) void attend(const __grid_constant__ Args of) {
+    const int h = blockIdx.x, b = blockIdx.y, lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+    const int tokens = of.tokens, queries = of.queries_of[b], strip = threadIdx.x / WARP * 16;
+    extern __shared__ double shared[];
+    float sums[TILE / 8][4];
+    attention_of_strip(of, b, h, (unsigned *)shared, (unsigned *)shared + TILE * STRIDE, sums);
+    float *weights = of.computed + ((i64)b * of.heads + h) * tokens * tokens;
+#pragma unroll
+    for (int f = 0; f < 2; f++) { // the row g of the strip, and the row g + 8
+        const int i = strip + g + 8 * f;
         if (i >= queries) continue;
 #pragma unroll
         for (int e = 0; e < TILE / 8; e++) {
             const int j = 8 * e + 2 * t;
-            const float x = sums[e][2 * f] * over, y = sums[e][2 * f + 1] * over;
+            const float x = sums[e][2 * f], y = sums[e][2 * f + 1];
             float *to = weights + (i64)i * tokens + j;
             if (j + 1 < tokens && tokens % 2 == 0) *(Pair *)to = {x, y};
             else {

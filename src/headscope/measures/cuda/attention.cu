@@ -196,10 +196,35 @@ __device__ inline Four four_weights(const Args &of, i64 at, int number, bool who
     return w;
 }
 
+// The square roots of a map, each as two 16-bit floats h + l side by side in a word: 22 bits of it.
+__device__ inline void take_roots(unsigned *word, int padded) {
+    const int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
+    for (int i = threadIdx.x / WARP; i < padded; i += warps)
+        if (4 * lane < padded) {
+            Four *at = (Four *)(word + i * PITCH + 4 * lane), w = *at;
+            for (int e = 0; e < 4; e++) {
+                const float root = sqrtf(w.at[e]);
+                const unsigned short high = to_half(root);
+                w.at[e] = __uint_as_float(high | (unsigned)to_half(root - from_half(high)) << 16);
+            }
+            *at = w;
+        }
+}
+
+// Eight roots of each of 16 rows times those of 16 others. Words multiplied with words give h·h' + l·l', words with their
+// halves exchanged h·l' + l·h': together r·r', good to what float32 can hold.
+__device__ inline void multiply_rows(float (*sums)[4], const unsigned *left, const unsigned *right) {
+    unsigned a[4], b[4];
+    load_fragments(a, left);
+    load_fragments(b, right);
+    for (int e = 0; e < 2; e++) {
+        const unsigned exchanged[2] = {halves_exchanged(b[2 * e]), halves_exchanged(b[2 * e + 1])};
+        multiply_halves(sums[e], a, b + 2 * e);
+        multiply_halves(sums[e], a, exchanged);
+    }
+}
+
 // Rows of the map compared with rows: Σ_k √(A_ik·A_jk), for blocks of 16 by 16 pairs, a warp to a block.
-//
-// A root r is h + l, two 16-bit floats side by side in a word, so 22 bits of it. Words multiplied with words give
-// h·h' + l·l', words with their halves exchanged h·l' + l·h': together r·r', good to what float32 can hold.
 __device__ inline void compare_rows(const Args &of, const Tile &on, i64 head, int n, int tokens, int keys) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, strips = (tokens + 15) / 16;
     float *rows = of.rows + head * of.most_pairs;
@@ -211,16 +236,7 @@ __device__ inline void compare_rows(const Args &of, const Tile &on, i64 head, in
         column += strip;
         float sums[2][4] = {};
         const unsigned *a_row = on.word + 16 * strip * PITCH + left, *b_row = on.word + 16 * column * PITCH + right;
-        for (int k = 0; k < keys; k += 8) {
-            unsigned a[4], b[4];
-            load_fragments(a, a_row + k);
-            load_fragments(b, b_row + k);
-            for (int e = 0; e < 2; e++) {
-                const unsigned exchanged[2] = {halves_exchanged(b[2 * e]), halves_exchanged(b[2 * e + 1])};
-                multiply_halves(sums[e], a, b + 2 * e);
-                multiply_halves(sums[e], a, exchanged);
-            }
-        }
+        for (int k = 0; k < keys; k += 8) multiply_rows(sums, a_row + k, b_row + k);
         for (int e = 0; e < 2; e++)
             for (int q = 0; q < 4; q++) {
                 const int i = on.place[16 * strip + g + 8 * (q / 2)], j = on.place[16 * column + 8 * e + 2 * t + q % 2];
@@ -286,16 +302,7 @@ extern "C" __global__ __launch_bounds__(256, 3) void attention_tile(const __grid
     }
     __syncthreads();
     for (int j = thread; j < keys; j += threads) on.column[j] = on.halves[j] + on.halves[TILE + j];
-    for (int i = warp; i < padded; i += warps)
-        if (4 * lane < padded) {
-            Four w = *(Four *)(map + i * PITCH + 4 * lane);
-            for (int e = 0; e < 4; e++) {
-                const float root = sqrtf(w.at[e]);
-                const unsigned short high = to_half(root);
-                w.at[e] = __uint_as_float(high | (unsigned)to_half(root - from_half(high)) << 16);
-            }
-            *(Four *)(map + i * PITCH + 4 * lane) = w;
-        }
+    take_roots(on.word, padded);
     __syncthreads();
     compare_rows(of, on, head, n, tokens, (keys + 7) / 8 * 8);
     from_columns(of, on, b, h, entropy);

@@ -23,6 +23,14 @@ __device__ inline float exponential(float x) { // of a number that is not above 
     return y;
 }
 
+__device__ inline float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); } // x·y + z, rounded once
+
+__device__ inline float reciprocal(float x) { // but for its last digit
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // D += A·B by a warp, of 16-bit floats: A (16, 16), B (16, 8), D (16, 8) in float32. Lane 4g + t has the numbers
 // A[g | g + 8][2t, 2t + 1 | 2t + 8, 2t + 9], B[2t, 2t + 1 | 2t + 8, 2t + 9][g] and D[g | g + 8][2t, 2t + 1].
 __device__ inline void multiply_halves(float *d, const unsigned *a, const unsigned *b) {

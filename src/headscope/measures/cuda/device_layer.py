@@ -26,26 +26,35 @@ class LayerAttention(NamedTuple):
 
     def laid_out(self) -> dict[str, int]:
         """Precisions and widths, and how far vectors lie from each other in memory; see `NUMBERS`."""
-        own = {"weights_kind": PRECISIONS[self.weights.dtype]}
-        own |= {"value_groups": 1, "value_width": 0, "values_kind": 0} | _strides("value", "group", self.values)
-        own |= {"key_groups": 1, "score_width": 0, "score_kind": 0} | _strides("key", "group", self.score_keys)
-        own |= _strides("query", "head", self.queries)
-        if self.values is not None:
-            own |= {"value_groups": self.values.shape[1], "value_width": self.values.shape[3]}
-            own |= {"values_kind": PRECISIONS[self.values.dtype]}
-        if self.score_keys is not None:
-            own |= {"key_groups": self.score_keys.shape[1], "score_width": self.score_keys.shape[3]}
-            own |= {"score_kind": PRECISIONS[self.score_keys.dtype]}
-        return own
+        own = laid_out(None, self.values, self.queries, self.score_keys)
+        return own | {"weights_kind": PRECISIONS[self.weights.dtype]}
+
+
+def laid_out(
+    outputs: Tensor | None, values: Tensor | None, queries: Tensor | None, keys: Tensor | None
+) -> dict[str, int]:
+    """Precisions and widths of vectors, and how far they lie from each other in memory; see `NUMBERS`."""
+    own = {"weights_kind": 0, "output_width": 0, "output_kind": 0, "value_groups": 1, "value_width": 0,
+           "values_kind": 0, "key_groups": 1, "score_width": 0, "score_kind": 0}  # fmt: skip
+    own |= _strides("output", "head", outputs) | _strides("query", "head", queries)
+    own |= _strides("value", "group", values) | _strides("key", "group", keys)
+    if outputs is not None:
+        own |= {"output_width": outputs.shape[3], "output_kind": PRECISIONS[outputs.dtype]}
+    if values is not None:
+        own |= {"value_groups": values.shape[1], "value_width": values.shape[3]}
+        own["values_kind"] = PRECISIONS[values.dtype]
+    if keys is not None:
+        own |= {"key_groups": keys.shape[1], "score_width": keys.shape[3], "score_kind": PRECISIONS[keys.dtype]}
+    return own
 
 
 def layer_attention(heads: LayerHeads) -> LayerAttention:
     """What the tap handed over, or room for attention that is computed."""
-    values = None if heads.values is None else _vectors(heads.values)
+    values = None if heads.values is None else vectors_of(heads.values)
     if heads.weights is not None:
         return LayerAttention(_known(heads.weights).contiguous(), values)
     assert heads.scores is not None, "neither attention nor what it is computed from"
-    own, keys = _vectors(heads.scores.queries), _vectors(heads.scores.keys)
+    own, keys = vectors_of(heads.scores.queries), vectors_of(heads.scores.keys)
     size, many, tokens, _ = own.shape
     assert tokens == keys.shape[2] <= TILE, "attention is computed where its maps fit on the chip"
     assert own.dtype in LOW, f"attention is not computed from {own.dtype}"
@@ -75,7 +84,7 @@ def _strides(name: str, part: str, vectors: Tensor | None) -> dict[str, int]:
     return dict(zip(names, (0, 0, 0) if vectors is None else vectors.stride()[:3], strict=True))
 
 
-def _vectors(tensor: Tensor) -> Tensor:
+def vectors_of(tensor: Tensor) -> Tensor:
     """Vectors in a precision that the kernels know, the numbers of each side by side."""
     tensor = _known(tensor)
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,9 @@ from headscope.measures.cuda.arguments import (
     tile_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
-from headscope.measures.cuda.device_layer import LayerAttention, layer_attention, layer_products
+from headscope.measures.cuda.device_layer import layer_attention, layer_products
 from headscope.measures.cuda.kernels import Kernels, Launch
-from headscope.measures.cuda.layout import Filled, Layout
+from headscope.measures.cuda.layout import Filled, Layout, Rooms
 from headscope.measures.cuda.pair_sums import PairSums
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
@@ -77,14 +78,13 @@ class DeviceSums:
         self.bands = len(band_names(shape.length))
         self.table = int(np.prod(self.host.arrays["pairs"].shape[3:]))
         self._numbers_of = {name: shape.heads * math.prod(tail) for name, tail in self._tails().items()}  # of a window
-        self._kept = Layout(self._kept_arrays())
+        self.kept = Layout(self._kept_arrays())
         self._room: Tensor | None = None  # (layers, bytes): counts and sums
         self._filled: dict[tuple[int, int], Layout] = {}  # by number of windows and of tokens that are read
         self.pairs = PairSums(shape)
         self._ran: set[int] = set()  # layers
-        self._focal: dict[int, list[Tensor]] = {layer: [] for layer in shape.layers}  # ids at the run's τ: (B, H)
+        self._focal: list[Tensor] = []  # ids at the run's τ, of each batch: (L, B, H)
         self._mixed: list[Tensor] = []  # (readings,) of each batch
-        self._kernels: Kernels | None = None
 
     def add_windows(self, queries: TokenIndex, keys: TokenIndex) -> None:
         """Count the windows of a batch."""
@@ -92,18 +92,22 @@ class DeviceSums:
 
     # ------------------------------------------------------------------ one layer
 
-    def add_layer(self, heads: LayerHeads, batch: DeviceBatch, read: DeviceReadable, kernels: Kernels) -> Filled:
-        """Have the kernels count one layer of a batch; gives what they filled."""
-        self._kernels = kernels
-        device, place = heads.outputs.device, self.shape.layers.index(heads.layer)
+    def room_of(self, place: int, device: torch.device) -> Tensor:
+        """Memory for the counts and sums of a layer, as `kept` lays it out."""
         if self._room is None:
-            self._room = torch.zeros((len(self.shape.layers), self._kept.size), dtype=torch.uint8, device=device)
-        self._ran.add(heads.layer)
-        room, attention = self._room[place], layer_attention(heads)
-        kept, filled = self._kept.addresses(room), self._clear(attention.weights)
-        numbers = self._numbers(heads.layer, attention, batch.queries)
+            self._room = torch.zeros((len(self.shape.layers), self.kept.size), dtype=torch.uint8, device=device)
+        self._ran.add(self.shape.layers[place])
+        return self._room[place]
+
+    def add_layer(
+        self, heads: LayerHeads, batch: DeviceBatch, read: DeviceReadable, filled: Filled, kernels: Kernels
+    ) -> None:
+        """Have the kernels count one layer of a batch."""
+        place = self.shape.layers.index(heads.layer)
+        room, attention = self.room_of(place, heads.outputs.device), layer_attention(heads)
+        numbers, kept = self.numbers(heads, attention.laid_out(), batch), self.kept.addresses(room)
         memory = level_memory(numbers, kernels.most_shared)
-        blocks = self._blocks(numbers, memory, kernels)
+        blocks = self.blocks(numbers, memory.size, kernels)
         on_chip = self.maps > 1 and kernels.tiles and numbers["tokens"] <= TILE
         on_chip = on_chip and tile_bytes(numbers) <= kernels.most_shared
         numbers |= {"table_on_chip": int(memory.table), "rows_square": int(not on_chip)}
@@ -124,35 +128,43 @@ class DeviceSums:
         launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
         levels = "by_level" if memory.times else "by_level_of_many"
         launch(levels, (numbers["heads"], blocks), WIDE, memory.size, told)
-        if MATRIX in self._kept.arrays:
+        if MATRIX in self.kept.arrays:
             launch("add_matrices", (numbers["heads"], -(-numbers["tokens"] // 2)), NARROW, 0, told,
-                   batch.tensors["counts"], self._kept.view(room, MATRIX), self.shape.length)  # fmt: skip
-        choices, sums = self._choices(filled, kept), self._sums(filled, kept, read)
-        many = -(-numbers["windows"] * STEPS // NARROW)
-        launch("count_unique", (many, len(choices)), NARROW, 0, packed_list(choices, MOST_CHOICES),
-               batch.tensors["sizes"], numbers["windows"], numbers["heads"])  # fmt: skip
-        many = -(-max(row[-1] for row in sums) // NARROW)
-        launch("add_windows", (many, len(sums)), NARROW, 0, packed_list(sums, MOST_SUMS), numbers["windows"])
+                   batch.tensors["counts"], self.kept.view(room, MATRIX), self.shape.length)  # fmt: skip
         fill_declared(
             self.host.declared,
             self.host.arrays,
             place,
             lambda: self._on_host(heads, products, weights, batch, read),
         )
-        self._focal[heads.layer].append(filled["focal_ids"])
-        return filled
 
-    def _numbers(self, number: int, attention: LayerAttention, queries: TokenIndex) -> dict[str, int]:
+    def add_up(self, place: int, filled: Filled, batch: DeviceBatch, read: DeviceReadable, kernels: Kernels) -> None:
+        """Add up over heads and windows what the kernels filled of a layer."""
+        size, heads, launch = len(batch.queries.lengths), self.shape.heads, kernels.launcher()
+        choices, sums = self._lists(filled.layout)
+        begin, kept = filled.room.data_ptr(), self.room_of(place, filled.room.device).data_ptr()
+        choices, sums = choices.copy(), sums.copy()
+        choices[:, :2] += (begin, kept)
+        sums[:, :2] += (begin, kept)
+        sums[-1, 0] = read.even_by_category.data_ptr()
+        many = -(-size * STEPS // NARROW)
+        launch("count_unique", (many, len(choices)), NARROW, 0, packed_list(choices, MOST_CHOICES),
+               batch.tensors["sizes"], size, heads)  # fmt: skip
+        many = -(-int(sums[:, -1].max()) // NARROW)
+        launch("add_windows", (many, len(sums)), NARROW, 0, packed_list(sums, MOST_SUMS), size)
+
+    def numbers(self, read: LayerHeads, laid_out: dict[str, int], batch: DeviceBatch) -> dict[str, int]:
         """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
-        size, heads, tall, wide = attention.weights.shape
+        (size, heads, tall, _), queries = read.outputs.shape, batch.queries
+        wide = batch.keys.category.shape[1]
         return {
             "windows": size, "heads": heads, "tokens": tall, "keys": wide, "counting": queries.positions.shape[1],
             "most_pairs": queries.most_pairs, "distances": self.shape.length - 1,
             "most_ids": queries.ids.shape[1], "bands": self.bands,
-            "table": self.table, "customs": len(self.shape.relations), "layer": number,
+            "table": self.table, "customs": len(self.shape.relations), "layer": read.layer,
             "lowest": first_high_bin(self.choices.tau), "at_tau": step_of(self.choices.tau),
             "fewest_for_top": FEWEST_FOR_TOP, "least_top": LEAST_TOP, "by_band": int(self.host.by_band),
-                    } | attention.laid_out()  # fmt: skip
+                    } | laid_out  # fmt: skip
 
     def _workspace(self, numbers: dict[str, int], memory: LevelMemory, blocks: int, weights: Tensor) -> Tensors:
         """Memory that the kernels use for a while: numbers of pairs, and what the chip has no room for."""
@@ -186,13 +198,13 @@ class DeviceSums:
         if isinstance(roots, Tensor) and isinstance(rows, Tensor):
             torch.matmul(roots, roots.transpose(-1, -2), out=rows)
 
-    def _blocks(self, numbers: dict[str, int], memory: LevelMemory, kernels: Kernels) -> int:
+    def blocks(self, numbers: dict[str, int], memory: int, kernels: Kernels) -> int:
         """How many blocks share the windows of a head, so that the card has as many as it can run at a time.
 
         None has so many windows that half a word could not count their pairs of one distance.
         """
         size, heads = numbers["windows"], numbers["heads"]
-        at_once = kernels.processors * max(1, min(MOST_BLOCKS, kernels.most_shared // memory.size))
+        at_once = kernels.processors * max(1, min(MOST_BLOCKS, kernels.most_shared // memory))
         return min(size, max(-(-at_once // heads), -(-size * self.shape.length // COUNTABLE)))
 
     @property
@@ -233,40 +245,35 @@ class DeviceSums:
             "high_pairs": (STEPS,), "largest": (),
         }  # fmt: skip
 
-    def _clear(self, weights: Tensor) -> Filled:
-        """Room for what the kernels fill: zeros, or no token."""
-        size, wide = len(weights), weights.shape[-1]
+    def rooms(self, size: int, wide: int, device: torch.device) -> Rooms:
+        """Room for what the kernels fill in a batch of so many windows: zeros, or no token."""
         if (size, wide) not in self._filled:
             tails = self._tails() | {"high": (wide,), "passed": (wide,)}
             assert tuple(tails)[: len(CHOSEN)] == CHOSEN
             each = {name: (POINTERS[name][0], (size, self.shape.heads, *tail)) for name, tail in tails.items()}
             self._filled[size, wide] = Layout(each)
         layout = self._filled[size, wide]
-        room = torch.empty(layout.size, dtype=torch.uint8, device=weights.device)
+        room = torch.zeros((len(self.shape.layers), layout.size), dtype=torch.uint8, device=device)
         end = layout.begins[tuple(layout.arrays)[len(CHOSEN)]]
-        room[:end].fill_(255)  # -1 in every int
-        room[end:].zero_()
-        return Filled(layout, room)
+        room[:, :end].fill_(255)  # -1 in every int
+        return Rooms(layout, room)
 
-    def _sums(self, filled: Filled, kept: dict[str, int], read: DeviceReadable) -> list[tuple[int, ...]]:
-        """What is added up over the windows, a row each; see `SUM`."""
-        doubles, counts, few = range(len(ADDED))
-        number = self._numbers_of
-        rows: list[tuple[int, ...]]
-        rows = [(filled.addresses[name], kept[f"sum_{name}"], doubles, number[name]) for name in SUMMED]
-        rows += [(filled.addresses[name], kept[f"sum_{name}"], counts, number[name]) for name in COUNTED]
-        rows.append((filled.addresses["high_pairs"], kept["sum_focal_few"], few, number["high_pairs"]))
-        rows.append((read.even_by_category.data_ptr(), kept["sum_even"], doubles, len(CATEGORIES)))
-        return rows
-
-    def _choices(self, filled: Filled, kept: dict[str, int]) -> list[tuple[int, ...]]:
-        """Of which chosen tokens the different ones are counted, a row each; see `CHOICE`."""
+    @lru_cache(8)  # noqa: B019 - as many sizes as a shard has, and it ends with it
+    def _lists(self, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What is added up over windows, from which byte of `layout` to which of `kept`; see CHOICE and SUM."""
+        begins, kept, number = layout.begins, self.kept.begins, self._numbers_of
         steps = {"focal": STEPS, "top": len(self.shape.readings)}
-        return [
-            (filled.addresses[f"{name}{null}"], kept[f"{name}{null}_unique"], many)
+        choices = [
+            (begins[f"{name}{null}"], kept[f"{name}{null}_unique"], many)
             for name, many in steps.items()
             for null in ("", "_null")
         ]
+        doubles, counts, few = range(len(ADDED))
+        rows = [(begins[name], kept[f"sum_{name}"], doubles, number[name]) for name in SUMMED]
+        rows += [(begins[name], kept[f"sum_{name}"], counts, number[name]) for name in COUNTED]
+        rows.append((begins["high_pairs"], kept["sum_focal_few"], few, number["high_pairs"]))
+        rows.append((0, kept["sum_even"], doubles, len(CATEGORIES)))  # which lies elsewhere
+        return np.array(choices, dtype=np.int64), np.array(rows, dtype=np.int64)
 
     def _on_host(
         self, heads: LayerHeads, products: Tensor, weights: Tensor | None, batch: DeviceBatch, read: DeviceReadable
@@ -277,14 +284,15 @@ class DeviceSums:
         similar, given, even = (each.cpu().numpy() for each in own)
         return LayerBatch(heads, similar, given, even, batch.queries, batch.keys)
 
-    def add_mixed(self, top: Tensor, batch: DeviceBatch) -> None:
-        """What heads drawn from all layers would have: `top` (L, B, H, readings)."""
-        assert self._kernels is not None
+    def add_chosen(self, rooms: Rooms, batch: DeviceBatch, kernels: Kernels) -> None:
+        """Tokens that heads of all layers have chosen: which they are, and what heads drawn from all would have."""
+        self._focal.append(rooms.every("focal_ids"))
+        top = rooms.every("top")  # (L, B, H, readings)
         layers, size, heads, readings = top.shape
         drawn = to_device(self.host.mixed, top.device)
         to = torch.zeros((size, readings), dtype=torch.float64, device=top.device)
         most_ids = batch.queries.ids.shape[1]
-        self._kernels.launcher()("mixed", (size, readings), NARROW, mixed_bytes(most_ids), top, drawn,
+        kernels.launcher()("mixed", (size, readings), NARROW, mixed_bytes(most_ids), top, drawn,
                              batch.tensors["distinct"], to, layers, size, heads, most_ids)  # fmt: skip
         self._mixed.append(to.sum(0))
 
@@ -318,18 +326,19 @@ class DeviceSums:
         for k, layer in enumerate(shape.layers):
             if rooms is None or layer not in self._ran:
                 continue
-            kept = self._kept.on_host(rooms[k])
+            kept = self.kept.on_host(rooms[k])
             if kept["not_finite"][0]:
                 raise NotFinite(stack, layer)
             self._put(k, kept, weight)
-        for k, tokens in enumerate(_together([self._focal[layer] for layer in shape.layers])):
-            self.host.focal[k].note(tokens.reshape(-1, shape.heads))
+        if self._focal:
+            for k, tokens in enumerate(torch.cat(self._focal, dim=1).cpu().numpy()):
+                self.host.focal[k].note(tokens)
         if self._mixed:
             for each in torch.stack(self._mixed).cpu().numpy():
                 arrays["top_mixed"] += each
         self._room = None
         self._ran.clear()
-        self._focal = {layer: [] for layer in shape.layers}
+        self._focal.clear()
         self._mixed.clear()
         return self.host.variables()
 
@@ -370,16 +379,6 @@ class DeviceSums:
                 arrays["attention_correlation"][r, m, k] += kept["sum_correlation"][:, r, m]
         for m in range(self.maps):
             arrays["attention_wins"][m, k, :, :-1] += kept["sum_map_wins"][:, m]
-
-
-def _together(parts: list[list[Tensor]]) -> list[NDArray[np.int64]]:
-    """Tensors of each layer one after the other, moved to the host in one piece."""
-    every = [each.flatten() for part in parts for each in part]
-    if not every:
-        return [np.zeros(0, dtype=np.int64) for _ in parts]
-    moved = torch.cat(every).cpu().numpy()
-    ends = np.cumsum([sum(each.numel() for each in part) for part in parts])
-    return np.split(moved, ends[:-1])
 
 
 def _ids(numbers: Tensor, ids: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ struct Order {
     int *null_;       // (K,)
     int *count;       // (READINGS + 2,): top pairs of each reading; how many tokens are high; what varies
 
+    __device__ Order() {} // `Chip` lays it out otherwise
     __device__ Order(const Args &of, double *shared) {
         const int kinds = of.bands * RELATIONS;
         room = shared, won = (Won *)(room + WARP * MOMENTS);
@@ -94,15 +95,18 @@ struct Row {
     }
 };
 
-// The ids in the order in which the null gives them the sums of `by_count`.
-__device__ inline void order_null(const Args &of, int b, int h, int distinct, u64 *keys, int *null_) {
-    const i64 row = b * of.most_ids;
-    const int *by_count = of.by_count + row, *firsts = of.firsts + row;
-    const int *begins = of.class_begins + row, *ends = of.class_ends + row;
+// Keys of the null.
+__device__ inline void null_keys(const Args &of, int b, int h, int distinct, u64 *keys) {
+    const int *by_count = of.by_count + b * of.most_ids, *firsts = of.firsts + b * of.most_ids;
     const u64 seed = mix(of.number[b] ^ (((u64)of.layer << 32) + (u64)h));
     for (int r = threadIdx.x; r < distinct; r += blockDim.x) keys[r] = mix(seed + (u64)firsts[by_count[r]]);
-    __syncthreads();
-    for (int r = threadIdx.x; r < distinct; r += blockDim.x) {
+}
+
+// The ids in the order in which the null gives them the sums of `by_count`, by some of the threads.
+__device__ inline void place_null(const Args &of, int b, int h, int distinct, const u64 *keys, int *null_, int first, int step) {
+    const i64 row = b * of.most_ids;
+    const int *by_count = of.by_count + row, *begins = of.class_begins + row, *ends = of.class_ends + row;
+    for (int r = first; r < distinct; r += step) {
         int place = begins[r];
         const int end = ends[r];
         const u64 own = keys[r];
@@ -151,9 +155,26 @@ __device__ inline void sort(float *x, int lane) {
     }
 }
 
-// Edges of the order bins: values of sampled pairs at sixteenths of their order. A warp to a reading or map.
-__device__ inline void find_edges(const Args &of, const Head &own, Order &on, int b) {
+// Edges of the order bins of a reading or map: values of sampled pairs at sixteenths of their order. By one warp.
+__device__ inline void sort_samples(const Args &of, Order &on, int b, int v) {
     const int lane = threadIdx.x % WARP, sampled = of.sampled[b];
+    float x[EACH];
+#pragma unroll
+    for (int r = 0; r < EACH; r++) x[r] = on.sample[v * SAMPLED + r * WARP + lane];
+    sort(x, lane);
+    const int at = lane < ORDER_BINS - 1 ? sampled * (lane + 1) / ORDER_BINS : 0; // the edge of this lane
+    float edge = 0;
+#pragma unroll
+    for (int r = 0; r < EACH; r++) {
+        const float y = __shfl_sync(FULL, x[r], at / EACH);
+        if (r == at % EACH) edge = y;
+    }
+    if (lane < ORDER_BINS) on.edges[v * ORDER_BINS + lane] = lane < ORDER_BINS - 1 ? edge : infinity();
+}
+
+// The same for all of them, by all threads.
+__device__ inline void find_edges(const Args &of, const Head &own, Order &on, int b) {
+    const int sampled = of.sampled[b];
     const unsigned *samples = of.samples + (i64)b * SAMPLED;
     for (int k = threadIdx.x; k < SAMPLED; k += blockDim.x) {
         float x[SHOWN];
@@ -162,18 +183,5 @@ __device__ inline void find_edges(const Args &of, const Head &own, Order &on, in
         for (int v = 0; v < SHOWN; v++) on.sample[v * SAMPLED + k] = x[v];
     }
     __syncthreads();
-    for (int v = threadIdx.x / WARP; v < SHOWN; v += blockDim.x / WARP) {
-        float x[EACH];
-#pragma unroll
-        for (int r = 0; r < EACH; r++) x[r] = on.sample[v * SAMPLED + r * WARP + lane];
-        sort(x, lane);
-        const int at = lane < ORDER_BINS - 1 ? sampled * (lane + 1) / ORDER_BINS : 0; // the edge of this lane
-        float edge = 0;
-#pragma unroll
-        for (int r = 0; r < EACH; r++) {
-            const float y = __shfl_sync(FULL, x[r], at / EACH);
-            if (r == at % EACH) edge = y;
-        }
-        if (lane < ORDER_BINS) on.edges[v * ORDER_BINS + lane] = lane < ORDER_BINS - 1 ? edge : infinity();
-    }
+    for (int v = threadIdx.x / WARP; v < SHOWN; v += blockDim.x / WARP) sort_samples(of, on, b, v);
 }

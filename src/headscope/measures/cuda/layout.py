@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -59,8 +60,29 @@ class Filled:
     layout: Layout
     room: Tensor
 
-    def __post_init__(self) -> None:
-        self.addresses = self.layout.addresses(self.room)
+    @cached_property
+    def addresses(self) -> dict[str, int]:
+        """Where its arrays begin."""
+        return self.layout.addresses(self.room)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.layout.view(self.room, name)
+
+
+@dataclass
+class Rooms:
+    """Room for what the kernels fill in each layer of a batch: (layers, bytes)."""
+
+    layout: Layout
+    room: Tensor
+
+    def of_layer(self, place: int) -> Filled:
+        """That of one layer."""
+        return Filled(self.layout, self.room[place])
+
+    def every(self, name: str) -> Tensor:
+        """One array of all layers, (layers, …), apart from the rest."""
+        kind, shape = self.layout.arrays[name]
+        begin = self.layout.begins[name]
+        bytes_of = self.room[:, begin : begin + math.prod(shape) * DTYPES[kind].itemsize]
+        return bytes_of.contiguous().view(DTYPES[kind]).view(-1, *shape)

@@ -162,6 +162,15 @@ template <class On> __device__ inline void masks(const Args &of, const On &on, i
     }
 }
 
+// How many pairs of each id are in a bin or in a higher one.
+template <class On> __device__ inline void add_up_bins(const On &on, int distinct) {
+    for (int t = threadIdx.x; t < distinct; t += blockDim.x)
+        for (int k = BINS - 2; k > 1; k--) {
+            on.times[t * BINS + k] += on.times[t * BINS + k + 1];
+            on.both[t * BINS + k] += on.both[t * BINS + k + 1];
+        }
+}
+
 // Focal tokens at every threshold, a warp to each.
 template <class On> __device__ inline void focal_tokens(const Args &of, const On &on, int b, i64 head, int distinct) {
     const int lane = threadIdx.x % WARP;
@@ -185,11 +194,11 @@ template <class On> __device__ inline void focal_tokens(const Args &of, const On
 }
 
 // The focal token at the run's τ: how often it occurs, how far its high pairs reach, whether it has the longest output.
-template <class On> __device__ inline void describe_focal(const Args &of, const On &on, const Similarity &S, int b, i64 head, int n, double largest) {
+// `squares` of the lengths of outputs, so far from each other.
+template <class On, class Pairs> __device__ inline void describe_focal(const Args &of, const On &on, const Pairs &S, const float *squares, int apart, int b, i64 head, int n, double largest) {
     const int thread = threadIdx.x, threads = blockDim.x, lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
     const int best = on.best_of[0], number = on.best_of[1], kinds = of.bands * RELATIONS;
     const float factor = (float)(20.0 / largest);
-    const float *outputs = of.products + (OUTPUTS * of.windows * of.heads + head) * of.tokens * of.tokens;
     i64 reach = 0;
     int held = 0, occurs = 0, within = 0, again = 0;
     for (int i = warp; i < n; i += warps) {
@@ -203,7 +212,7 @@ template <class On> __device__ inline void describe_focal(const Args &of, const 
     }
     unsigned longest = 0, place = FULL;
     for (int i = lane; i < n; i += WARP) { // squares are not negative, so their bits are in their order
-        const unsigned bits = __float_as_uint(sqrtf(outputs[on.position[i] * (of.tokens + 1)]));
+        const unsigned bits = __float_as_uint(sqrtf(squares[on.position[i] * apart]));
         if (place == FULL || bits > longest) { longest = bits; place = i; }
     }
     const unsigned most = largest_of_warp(longest);
@@ -265,17 +274,26 @@ template <class On> __device__ inline void level_of_window(const Args &of, On &o
     if (MAPS > 0) sums_by_turn(on, S, n);
     __syncthreads();
     if (MAPS > 0) masks(of, on, head, n, largest);
-    for (int t = thread; t < distinct; t += threads) // how many pairs in this bin or higher
-        for (int k = BINS - 2; k > 1; k--) {
-            on.times[t * BINS + k] += on.times[t * BINS + k + 1];
-            on.both[t * BINS + k] += on.both[t * BINS + k + 1];
-        }
+    add_up_bins(on, distinct);
     __syncthreads();
     focal_tokens(of, on, b, head, distinct);
     __syncthreads();
     if (on.best_of[0] < 0) return;
     match(on.high, 1, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
-    describe_focal(of, on, S, b, head, n, largest);
+    const float *outputs = of.products + (OUTPUTS * of.windows * of.heads + head) * of.tokens * of.tokens;
+    describe_focal(of, on, S, outputs, of.tokens + 1, b, head, n, largest);
+}
+
+// Pairs that were counted in halves of words, to those of all windows.
+__device__ inline void add_halves(const Args &of, const int *table, int words, int distances, int h) {
+    u64 *pairs = of.pairs + (i64)h * BINS * of.table;
+    for (int k = threadIdx.x; k < words; k += blockDim.x) {
+        const unsigned number = table[k];
+        if (!number) continue;
+        const int bin = k / (int)of.table * 2, cell = k % distances * RELATIONS + k / distances % RELATIONS;
+        if (number & 0xffff) atomicAdd(&pairs[bin * of.table + cell], (u64)(number & 0xffff));
+        if (number >> 16) atomicAdd(&pairs[(bin + 1) * of.table + cell], (u64)(number >> 16));
+    }
 }
 
 // A block goes through several windows of one head, so that it can add up their pairs on the chip.
@@ -290,15 +308,9 @@ template <bool SCRATCH> __device__ inline void levels_of_head(const Args &of) {
         level_of_window(of, on, b, h);
         __syncthreads();
     }
-    u64 *pairs = of.pairs + (i64)h * BINS * of.table;
-    for (int k = threadIdx.x; k < words; k += blockDim.x) {
-        const unsigned number = on.table[k];
-        if (!number) continue;
-        if (of.by_band) { atomicAdd(&pairs[k], (u64)number); continue; }
-        const int bin = k / (int)of.table * 2, cell = k % distances * RELATIONS + k / distances % RELATIONS;
-        if (number & 0xffff) atomicAdd(&pairs[bin * of.table + cell], (u64)(number & 0xffff));
-        if (number >> 16) atomicAdd(&pairs[(bin + 1) * of.table + cell], (u64)(number >> 16));
-    }
+    if (!of.by_band) { add_halves(of, on.table, words, distances, h); return; }
+    for (int k = threadIdx.x; k < words; k += blockDim.x)
+        if (on.table[k]) atomicAdd(&of.pairs[(i64)h * BINS * of.table + k], (u64)on.table[k]);
 }
 extern "C" __global__ __launch_bounds__(256, 3) void by_level(const __grid_constant__ Args of) { levels_of_head<false>(of); }
 extern "C" __global__ __launch_bounds__(256, 3) void by_level_of_many(const __grid_constant__ Args of) { levels_of_head<true>(of); }

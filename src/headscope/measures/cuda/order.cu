@@ -92,18 +92,19 @@ __device__ inline void count_pairs(const Args &of, const Head &own, Order &on, M
     }
 }
 
-// The moments of all threads: the largest S, and how S goes with each map.
-__device__ inline void join_moments(const Args &of, Order &on, const Moments &moments, i64 head, int pairs) {
+// The moments of all threads: the largest S, and how S goes with each map. `own` as in `Moments`; a bit of `of_own` for each
+// value that varies.
+__device__ inline void join_moments(const Args &of, Order &on, const double *own, float own_largest, int of_own, i64 head, int pairs) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     const int number = 2 * SHOWN + READINGS * MAPS;
 #pragma unroll
     for (int k = 0; k < number; k++) {
-        const double sum = added(moments.sums[k]);
+        const double sum = added(own[k]);
         if (lane == 0) on.room[warp * MOMENTS + k] = sum;
     }
-    const double largest = most((double)moments.largest);
+    const double largest = most((double)own_largest);
     if (lane == 0) on.room[warp * MOMENTS + number] = largest;
-    for (int v = 0; v < SHOWN; v++) if (__any_sync(FULL, moments.varies >> v & 1) && lane == 0) atomicOr(&on.count[READINGS + 1], 1 << v);
+    for (int v = 0; v < SHOWN; v++) if (__any_sync(FULL, of_own >> v & 1) && lane == 0) atomicOr(&on.count[READINGS + 1], 1 << v);
     __syncthreads();
     if (warp > 0) return;
     double all = 0;
@@ -185,36 +186,12 @@ __device__ inline double with_lengths(const float *lengths, const int *degree, i
     return of_x && of_y ? xy / sqrt(xx * yy) : 0.0;
 }
 
-extern "C" __global__ __launch_bounds__(256, 3) void by_order(const __grid_constant__ Args of) {
+// What follows from the bins of all pairs. All threads have counted.
+__device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, int pairs, int distinct) {
     const Args &out = of;
-    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
-    const int lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
-    const int n = of.sizes[b], bands = of.bands, kinds = bands * RELATIONS, distinct = of.distinct[b];
+    const int thread = threadIdx.x, threads = blockDim.x, lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
+    const int bands = of.bands, kinds = bands * RELATIONS;
     const i64 head = (i64)b * of.heads + h;
-    if (n < 2) return; // the outputs were cleared before
-    extern __shared__ double shared[];
-    Order on(of, shared);
-    const Head own(of, on, b, h);
-    const int pairs = n * (n - 1) / 2;
-    const int tables = (int)(on.count + READINGS + 2 - on.histogram);
-    for (int k = thread; k < tables; k += threads) on.histogram[k] = 0;
-    __syncthreads();
-    for (int i = thread; i < n; i += threads) {
-        const int at = of.positions[b * of.counting + i];
-        on.position[i] = at;
-        on.high[i] = MAPS > 0 ? out.high[head * of.keys + at] : 0;
-        if (on.high[i]) atomicAdd(&on.count[READINGS], 1);
-        for (int s = 0; s < SOURCES; s++) {
-            const float square = own.matrix[s][at * of.tokens + at];
-            on.norms[s * of.counting + i] = sqrtf(square);
-        }
-    }
-    __syncthreads();
-    find_edges(of, own, on, b);
-    order_null(of, b, h, distinct, on.keys, on.null_); // waits for everybody
-    Moments moments(own);
-    count_pairs(of, own, on, moments, b);
-    join_moments(of, on, moments, head, pairs); // waits for everybody
     if (pairs < 1 << 16) count_wins<unsigned>(of, on, n);
     else count_wins<i64>(of, on, n);
     for (int r = 0; r < READINGS; r++) { // top pairs: those in the last bin
@@ -262,4 +239,38 @@ extern "C" __global__ __launch_bounds__(256, 3) void by_order(const __grid_const
             if (lane == 0) out.with_norms[head * READINGS + r] = with;
         }
     }
+}
+
+extern "C" __global__ __launch_bounds__(256, 3) void by_order(const __grid_constant__ Args of) {
+    const Args &out = of;
+    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, threads = blockDim.x;
+    const int n = of.sizes[b], distinct = of.distinct[b];
+    const i64 head = (i64)b * of.heads + h;
+    if (n < 2) return; // the outputs were cleared before
+    extern __shared__ double shared[];
+    Order on(of, shared);
+    const Head own(of, on, b, h);
+    const int pairs = n * (n - 1) / 2;
+    const int tables = (int)(on.count + READINGS + 2 - on.histogram);
+    for (int k = thread; k < tables; k += threads) on.histogram[k] = 0;
+    __syncthreads();
+    for (int i = thread; i < n; i += threads) {
+        const int at = of.positions[b * of.counting + i];
+        on.position[i] = at;
+        on.high[i] = MAPS > 0 ? out.high[head * of.keys + at] : 0;
+        if (on.high[i]) atomicAdd(&on.count[READINGS], 1);
+        for (int s = 0; s < SOURCES; s++) {
+            const float square = own.matrix[s][at * of.tokens + at];
+            on.norms[s * of.counting + i] = sqrtf(square);
+        }
+    }
+    __syncthreads();
+    null_keys(of, b, h, distinct, on.keys);
+    find_edges(of, own, on, b); // waits for everybody
+    place_null(of, b, h, distinct, on.keys, on.null_, thread, threads);
+    __syncthreads();
+    Moments moments(own);
+    count_pairs(of, own, on, moments, b);
+    join_moments(of, on, moments.sums, moments.largest, moments.varies, head, pairs); // waits for everybody
+    sum_up(of, on, b, h, n, pairs, distinct);
 }

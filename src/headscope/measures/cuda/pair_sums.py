@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headscope.measures.bands import bands_of_distances
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED
-from headscope.measures.cuda.arguments import DTYPES, NUMBERS, POINTERS, REALS, packed, relate_bytes
+from headscope.measures.cuda.arguments import DTYPES, NUMBERS, POINTERS, REALS, cells_of, packed, relate_bytes
 from headscope.measures.cuda.device_batch import DeviceBatch
 from headscope.measures.cuda.kernels import Kernels
 from headscope.measures.order import SAMPLED
@@ -29,8 +29,11 @@ class PairSums:
         self._related: Tensor | None = None  # (distances, relations): number of pairs
         self._weights: list[Tensor] = []  # of the contrasts of relations, for each batch: (3,)
 
-    def add(self, batch: DeviceBatch, kernels: Kernels) -> None:
-        """Relate the tokens of each pair of a batch, and count pairs by distance and relation."""
+    def add(self, batch: DeviceBatch, kernels: Kernels, *, tiled: bool) -> None:
+        """Relate the tokens of each pair of a batch, and count pairs by distance and relation.
+
+        `tiled`: kinds of pairs are laid out in tiles, too.
+        """
         queries, device = batch.queries, batch.device
         (size, counting), pairs, bands = queries.positions.shape, queries.most_pairs, int(self._bands[-1]) + 1
         if self._band_of is None:
@@ -39,10 +42,14 @@ class PairSums:
             self._related = torch.zeros((len(self._bands), len(RELATIONS)), dtype=torch.int64, device=device)
         shapes = {"classes": (pairs,), "samples": (SAMPLED,), "contrast_weight": (len(CONTRASTED),),
                   "match_weights": (len(COMPARISONS), 2, bands * len(RELATIONS))}  # fmt: skip
+        tokens = queries.category.shape[1]
+        if tiled:
+            shapes["cells"] = (cells_of(tokens),)
         for name, shape in shapes.items():
             batch.tensors[name] = torch.zeros((size, *shape), dtype=DTYPES[POINTERS[name][0]], device=device)
         numbers = dict.fromkeys(NUMBERS, 0) | {
-            "windows": size, "counting": counting, "most_pairs": pairs, "bands": bands, "distances": len(self._bands)
+            "windows": size, "tokens": tokens, "counting": counting, "most_pairs": pairs, "bands": bands,
+            "distances": len(self._bands),
         }  # fmt: skip
         table = relate_bytes(numbers, table=True) <= kernels.most_shared
         numbers["table_on_chip"] = int(table)

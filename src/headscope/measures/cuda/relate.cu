@@ -13,6 +13,44 @@ __device__ inline unsigned tokens_of(int number, int n) {
     return (unsigned)i << 16 | (unsigned)(number - pairs_of(i, n));
 }
 
+// Pairs of a window of at most 128 tokens in tiles of 16 by 16, as matrix units multiply them: one for every two strips of
+// 16 tokens, the first not after the second. A half of a tile is 16 by 8. Lane 4g + t of a warp has four pairs of a half: the
+// tokens g and g + 8 of the one strip with 2t and 2t + 1 (8 more in the second half) of the other, in this order.
+
+#define HALF 4    /* pairs of a lane in half a tile */
+#define OF_WARP 5 /* tiles of a warp, at most: 36 for eight warps */
+#define CELLS (2 * HALF * WARP)
+
+struct alignas(8) Kinds { short of[HALF]; };
+
+// Which strips a tile compares.
+struct Strips {
+    int one, other; // the first tokens of the two
+
+    __device__ Strips(int tile, int strips) {
+        one = 0;
+        while (tile >= strips - one) { tile -= strips - one; one++; }
+        other = 16 * (one + tile), one = 16 * one;
+    }
+};
+__device__ inline int tile_of(int one, int other, int strips) { return one * strips - one * (one - 1) / 2 + other - one; }
+
+// Where the pair of the tokens i < j lies among the numbers of a window: (tiles, 2, WARP, HALF).
+__device__ inline int cell_of(int i, int j, int strips) {
+    const int lane = i % 8 * 4 + j % 8 / 2, place = i % 16 / 8 * 2 + j % 2;
+    return ((tile_of(i / 16, j / 16, strips) * 2 + j % 16 / 8) * WARP + lane) * HALF + place;
+}
+
+// The kinds of pairs once more, as `by_tile` and `level_tile` want them; -1 where there is no pair.
+__device__ inline void lay_in_tiles(const Args &of, int b, int n) {
+    const int strips = (of.tokens + 15) / 16, cells = strips * (strips + 1) / 2 * CELLS;
+    short *to = of.cells + (i64)b * cells;
+    for (int k = threadIdx.x; k < cells; k += blockDim.x) to[k] = -1;
+    __syncthreads();
+    const int *position = of.positions + b * of.counting;
+    FOR_ROWS(n) FOR_COLUMNS(n) if (j < n) to[cell_of(position[i], position[j], strips)] = of.classes[b * of.most_pairs + pairs_of(i, n) + j];
+}
+
 extern "C" __global__ void relate(const __grid_constant__ Args of) {
     const int b = blockIdx.x, thread = threadIdx.x, threads = blockDim.x, n = of.sizes[b], bands = of.bands;
     const int kinds = bands * RELATIONS;
@@ -65,6 +103,7 @@ extern "C" __global__ void relate(const __grid_constant__ Args of) {
         }
         weights[k] = weight;
     }
+    if (of.cells) lay_in_tiles(of, b, n);
     const i64 pairs = (i64)n * (n - 1) / 2, sampled = of.sampled[b];
     for (i64 k = thread; k < sampled; k += threads) { // one of each stretch of pairs
         const i64 begin = k * pairs / sampled, stretch = (k + 1) * pairs / sampled - begin;
