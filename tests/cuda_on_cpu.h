@@ -44,6 +44,7 @@ static void wait(Barrier &barrier, int number) {
     while (barrier.turn == turn) wait_for_turn();
 }
 static void __syncthreads() { wait(everybody, blockDim.x); }
+static void __syncwarp() { wait(warps[threadIdx.x / 32], 32); }
 
 template <class T> static T __shfl_xor_sync(unsigned, T value, int other) {
     Barrier &warp = warps[threadIdx.x / 32];
@@ -107,6 +108,11 @@ static unsigned short to_half(float x) { // to the nearest, of two the even one
     const int steps = (int)nearbyintf(ldexpf(size, -unit)); // 2^11 where it was rounded up to the next exponent
     return sign | (unit == -24 ? steps : ((unit + 24) << 10) + steps);
 }
+static float power_of_two(float x) { return exp2f(x); }
+static float over_root(float x) { return 1 / sqrtf(x); }
+static unsigned two_halves(float x, float y) { return to_half(x) | (unsigned)to_half(y) << 16; }
+static float lower_half(unsigned word) { return from_half(word & 0xffff); }
+static float upper_half(unsigned word) { return from_half(word >> 16); }
 static float from_bfloat(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
 static std::vector<unsigned> fragments;
 static void multiply(float *d, const unsigned *a, const unsigned *b, float (*number)(unsigned short)) {
@@ -136,6 +142,20 @@ static void load_fragments(unsigned *to, const unsigned *row) {
     for (int k = 0; k < 4; k++) to[k] = own[8 * k + lane / 4][lane % 4];
     wait(warps[threadIdx.x / 32], 32);
 }
+static void load_turned(unsigned *to, const unsigned *row) {
+    const int lane = threadIdx.x % 32;
+    const unsigned **own = &rows_of_lanes[threadIdx.x / 32 * 32];
+    own[lane] = row;
+    wait(warps[threadIdx.x / 32], 32);
+    for (int k = 0; k < 4; k++) {
+        const int column = lane / 4, first = lane % 4 * 2;
+        to[k] = 0;
+        for (int e = 0; e < 2; e++) to[k] |= (own[8 * k + first + e][column / 2] >> column % 2 * 16 & 0xffff) << 16 * e;
+    }
+    wait(warps[threadIdx.x / 32], 32);
+}
+static void copy_to_chip(unsigned *to, const void *from, bool real) { real ? memcpy(to, from, 16) : memset(to, 0, 16); }
+static void copies_done() {}
 static unsigned halves_exchanged(unsigned word) { return word >> 16 | word << 16; }
 static unsigned largest_of_warp(unsigned x) {
     for (int k = 16; k > 0; k /= 2) { unsigned y = __shfl_xor_sync(0, x, k); x = y > x ? y : x; }

@@ -274,12 +274,15 @@ FIELDS = {name: place for place, name in enumerate((*NUMBERS, *REALS, *POINTERS)
 # ---------------------------------------------------------------------- memory on the chip
 # What a block of each kernel divides up at its beginning, in bytes: doubles and u64 take 8, int and float 4.
 
+WARP = 32  # threads
 ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
 
 
 TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from row to row of it
 STRIDE = 36  # words from vector to vector of `attend`
+TILE_WARPS, SLOTS, ROW, MOST_BANDS = 16, 16, 68, 14  # of `by_tile`: see tiles.cu
 THETAS, MASK = 24, 68  # rows of the masks of `level_tile`, and words from row to row
+TOGETHER = 16  # windows of a block of `add_products`
 
 
 def relate_bytes(numbers: Mapping[str, int], *, table: bool) -> int:
@@ -318,22 +321,28 @@ def cells_of(tokens: int) -> int:
     return 256 * tiles_of(tokens)
 
 
-def by_tile_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
-    """Of `by_tile`."""
-    tokens, bands, kinds = numbers["tokens"], numbers["bands"], numbers["bands"] * len(RELATIONS)
+def by_tile_bytes(constants: Constants) -> int:
+    """Of `by_tile`: the same for all windows of at most TILE tokens."""
+    kinds, bands = MOST_BANDS * len(RELATIONS), MOST_BANDS
     readings, shown = len(constants.source_of), len(constants.source_of) + constants.maps
-    words = max(-(-tokens // 16) * 16 * PITCH, constants.maps * cells_of(tokens), 2 * TILE * STRIDE)
-    looks = 2 * (ROOM + 4 * TILE) + 2 * len(THRESHOLDS) * len(CATEGORIES)
-    words += max(shown * kinds * ORDER_BINS, looks, shown * SAMPLED) + shown * ORDER_BINS
-    words += 2 * (8 * (2 * shown + readings * constants.maps + 1) + ROOM + TILE) + 7 * TILE
-    return 4 * (words + readings * (bands * 2 * ORDER_BINS + 2 * TILE) + readings + 2)
+    looks = 16 * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)
+    words = max(2 * TILE * ROW, constants.maps * cells_of(TILE))
+    words += max(shown * kinds * ORDER_BINS, looks, shown * SAMPLED)
+    words += 4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS + 2 * TILE + 4 * TILE
+    return 4 * (words + readings * (bands * 2 * ORDER_BINS + 2 * TILE + 1) + 3)
 
 
-def level_tile_bytes(numbers: Mapping[str, int]) -> int:
-    """Of `level_tile`."""
-    kinds, pairs = numbers["bands"] * len(RELATIONS), -(-BINS // 2) * numbers["table"]
-    doubles = ROOM + 8 * 3 * THETAS + 2
-    return 8 * doubles + 4 * (THETAS * MASK + 6 * TILE + kinds + 2 + 2 * BINS * numbers["most_ids"] + pairs)
+def level_tile_bytes() -> int:
+    """Of `level_tile`: the same for all windows of at most TILE tokens."""
+    kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * len(RELATIONS) * (TILE - 1)
+    found = 48
+    words = THETAS * MASK + TILE + kinds + 2 * BINS * TILE + 4 + pairs
+    return 8 * (TILE_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
+
+
+def products_bytes() -> int:
+    """Of `add_products`: the vectors of two windows."""
+    return 4 * 2 * TILE * STRIDE
 
 
 def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:

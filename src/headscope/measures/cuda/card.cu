@@ -30,6 +30,25 @@ __device__ inline float reciprocal(float x) { // but for its last digit
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+__device__ inline float power_of_two(float x) { // good to 2e-7
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ inline float over_root(float x) { // 1 / √x, likewise
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Two 16-bit floats in a word, the first in its lower half.
+__device__ inline unsigned two_halves(float x, float y) {
+    unsigned word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(y), "f"(x));
+    return word;
+}
+__device__ inline float lower_half(unsigned word) { return from_half((unsigned short)word); }
+__device__ inline float upper_half(unsigned word) { return from_half((unsigned short)(word >> 16)); }
 
 // D += A·B by a warp, of 16-bit floats: A (16, 16), B (16, 8), D (16, 8) in float32. Lane 4g + t has the numbers
 // A[g | g + 8][2t, 2t + 1 | 2t + 8, 2t + 9], B[2t, 2t + 1 | 2t + 8, 2t + 9][g] and D[g | g + 8][2t, 2t + 1].
@@ -58,6 +77,29 @@ __device__ inline void load_fragments(unsigned *to, const unsigned *row) {
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
 #endif
 }
+// The same with each block turned: lane 4g + t gets what stands in column g of the rows 2t and 2t + 1.
+__device__ inline void load_turned(unsigned *to, const unsigned *row) {
+#if __CUDA_ARCH__ >= 750
+    const unsigned at = (unsigned)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
+#endif
+}
+
+// Sixteen bytes from the memory of the card to that of the chip, or as many zeros; they are there after `copies_done` and
+// a barrier.
+__device__ inline void copy_to_chip(unsigned *to, const void *from, bool real) {
+#if __CUDA_ARCH__ >= 800
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(real ? 16 : 0) : "memory");
+#endif
+}
+__device__ inline void copies_done() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 __device__ inline unsigned halves_exchanged(unsigned word) { return __byte_perm(word, 0, 0x1032); }
 
 // The largest and the smallest over the lanes of a warp, and the sum.

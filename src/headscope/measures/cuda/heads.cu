@@ -21,10 +21,10 @@ struct Order {
     int *times;       // (READINGS, K): and of each id
     int *null_;       // (K,)
     int *count;       // (READINGS + 2,): top pairs of each reading; how many tokens are high; what varies
+    int kinds, tokens, ids; // how many there is room for
 
-    __device__ Order() {} // `Chip` lays it out otherwise
-    __device__ Order(const Args &of, double *shared) {
-        const int kinds = of.bands * RELATIONS;
+    __device__ Order(int kinds, int tokens, int ids) : kinds(kinds), tokens(tokens), ids(ids) {} // `Chip` lays it out otherwise
+    __device__ Order(const Args &of, double *shared) : kinds(of.bands * RELATIONS), tokens(of.counting), ids(of.most_ids) {
         room = shared, won = (Won *)(room + WARP * MOMENTS);
         keys = (u64 *)(won + SHOWN * of.bands * (CONTRASTS + 1));
         edges = (float *)(keys + of.most_ids), sample = edges + SHOWN * ORDER_BINS;

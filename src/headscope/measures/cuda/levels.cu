@@ -162,13 +162,12 @@ template <class On> __device__ inline void masks(const Args &of, const On &on, i
     }
 }
 
-// How many pairs of each id are in a bin or in a higher one.
+// How many pairs of each id are in a bin or in a higher one: two threads to an id.
 template <class On> __device__ inline void add_up_bins(const On &on, int distinct) {
-    for (int t = threadIdx.x; t < distinct; t += blockDim.x)
-        for (int k = BINS - 2; k > 1; k--) {
-            on.times[t * BINS + k] += on.times[t * BINS + k + 1];
-            on.both[t * BINS + k] += on.both[t * BINS + k + 1];
-        }
+    for (int t = threadIdx.x; t < 2 * distinct; t += blockDim.x) {
+        int *own = (t % 2 ? on.both : on.times) + t / 2 * BINS, sum = 0;
+        for (int k = BINS - 1; k > 1; k--) own[k] = sum += own[k];
+    }
 }
 
 // Focal tokens at every threshold, a warp to each.
@@ -290,7 +289,7 @@ __device__ inline void add_halves(const Args &of, const int *table, int words, i
     for (int k = threadIdx.x; k < words; k += blockDim.x) {
         const unsigned number = table[k];
         if (!number) continue;
-        const int bin = k / (int)of.table * 2, cell = k % distances * RELATIONS + k / distances % RELATIONS;
+        const int bin = k / (distances * RELATIONS) * 2, cell = k % distances * RELATIONS + k / distances % RELATIONS;
         if (number & 0xffff) atomicAdd(&pairs[bin * of.table + cell], (u64)(number & 0xffff));
         if (number >> 16) atomicAdd(&pairs[(bin + 1) * of.table + cell], (u64)(number >> 16));
     }

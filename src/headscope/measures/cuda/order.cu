@@ -92,6 +92,16 @@ __device__ inline void count_pairs(const Args &of, const Head &own, Order &on, M
     }
 }
 
+// How S goes with each map, a lane to a correlation. Lanes have the sums of all pairs, in the order of `Moments`; `varies`
+// has a bit for each whose values are not all the same.
+__device__ inline void correlate(const Args &of, double sum, int varies, i64 head, int pairs) {
+    const int lane = threadIdx.x % WARP, k = lane < READINGS * MAPS ? lane : 0, r = MAPS > 0 ? k / MAPS : 0, m = MAPS > 0 ? READINGS + k % MAPS : 0;
+    const double x = __shfl_sync(FULL, sum, r), y = __shfl_sync(FULL, sum, m);
+    const double xx = __shfl_sync(FULL, sum, SHOWN + r) - x * x / pairs, yy = __shfl_sync(FULL, sum, SHOWN + m) - y * y / pairs;
+    const double xy = __shfl_sync(FULL, sum, 2 * SHOWN + k) - x * y / pairs;
+    if (lane < READINGS * MAPS) of.correlation[head * READINGS * MAPS + lane] = varies >> r & varies >> m & 1 ? xy / sqrt(xx * yy) : 0.0;
+}
+
 // The moments of all threads: the largest S, and how S goes with each map. `own` as in `Moments`; a bit of `of_own` for each
 // value that varies.
 __device__ inline void join_moments(const Args &of, Order &on, const double *own, float own_largest, int of_own, i64 head, int pairs) {
@@ -118,18 +128,13 @@ __device__ inline void join_moments(const Args &of, Order &on, const double *own
     if (lane < SHOWN && !is_finite(all)) *of.not_finite = 1;
     const double first = __shfl_sync(FULL, all, 0), top = __shfl_sync(FULL, all, number);
     if (lane == 0) of.largest[head] = is_finite(first) ? (float)top : (float)first;
-    const int k = lane < READINGS * MAPS ? lane : 0, r = MAPS > 0 ? k / MAPS : 0, m = MAPS > 0 ? READINGS + k % MAPS : 0; // a lane to a correlation
-    const double x = __shfl_sync(FULL, all, r), y = __shfl_sync(FULL, all, m);
-    const double xx = __shfl_sync(FULL, all, SHOWN + r) - x * x / pairs, yy = __shfl_sync(FULL, all, SHOWN + m) - y * y / pairs;
-    const double xy = __shfl_sync(FULL, all, 2 * SHOWN + k) - x * y / pairs;
-    const int varies = on.count[READINGS + 1];
-    if (lane < READINGS * MAPS) of.correlation[head * READINGS * MAPS + lane] = varies >> r & varies >> m & 1 ? xy / sqrt(xx * yy) : 0.0;
+    correlate(of, all, on.count[READINGS + 1], head, pairs);
 }
 
 // Wins of each contrast in each band: half a warp to a reading or map and a band, a lane to a bin. `Whole` holds half the
 // square of the number of pairs.
 template <class Whole> __device__ inline void count_wins(const Args &of, Order &on, int n) {
-    const int bin = threadIdx.x % ORDER_BINS, bands = of.bands, kinds = bands * RELATIONS;
+    const int bin = threadIdx.x % ORDER_BINS, bands = of.bands;
     const int number = on.count[READINGS];
     const bool masked = MAPS > 0 && number >= 2 && n - number >= 2, rest_is_inside = 2 * number > n;
     const int tasks = (SHOWN * bands + 1) / 2 * 2; // the halves of a warp stay together
@@ -137,7 +142,7 @@ template <class Whole> __device__ inline void count_wins(const Args &of, Order &
     for (int task = threadIdx.x / ORDER_BINS; task < tasks; task += blockDim.x / ORDER_BINS) {
         const bool real = task < SHOWN * bands;
         const int v = real ? task / bands : 0, band = real ? task % bands : 0;
-        const int *own_bins = on.histogram + (v * kinds + band * RELATIONS) * ORDER_BINS + bin;
+        const int *own_bins = on.histogram + (v * on.kinds + band * RELATIONS) * ORDER_BINS + bin;
         int of_relation[RELATIONS], all = 0, ones[CONTRASTS + 1], zeros[2];
         for (int r = 0; r < RELATIONS; r++) all += of_relation[r] = own_bins[r * ORDER_BINS];
         for (int c = 0; c < CONTRASTS; c++) {
@@ -146,7 +151,7 @@ template <class Whole> __device__ inline void count_wins(const Args &of, Order &
         }
         zeros[0] = of_relation[UNRELATED], zeros[1] = ones[CONTRASTS] = 0; // of relations, and of the mask
         if (masked && v < READINGS) {
-            const int *region = on.regions + (v * bands + band) * 2 * ORDER_BINS + bin, counted = region[ORDER_BINS];
+            const int *region = on.regions + (v * (on.kinds / RELATIONS) + band) * 2 * ORDER_BINS + bin, counted = region[ORDER_BINS];
             const int rest = all - region[0] - counted;
             ones[CONTRASTS] = rest_is_inside ? rest : counted;
             zeros[1] = rest_is_inside ? counted : rest;
@@ -196,32 +201,37 @@ __device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, in
     else count_wins<i64>(of, on, n);
     for (int r = 0; r < READINGS; r++) { // top pairs: those in the last bin
         int number = 0;
-        for (int k = thread; k < kinds; k += threads) number += on.histogram[(r * kinds + k) * ORDER_BINS + ORDER_BINS - 1];
+        for (int k = thread; k < kinds; k += threads) number += on.histogram[(r * on.kinds + k) * ORDER_BINS + ORDER_BINS - 1];
         if (number) atomicAdd(&on.count[r], number);
     }
     const int *id_number = of.id_number + b * of.counting, *by_count = of.by_count + b * of.most_ids;
     for (int k = thread; k < READINGS * n; k += threads) {
-        const int r = k / n, i = k % n, own_degree = on.degree[r * of.counting + i];
-        if (own_degree) atomicAdd(&on.times[r * of.most_ids + id_number[i]], own_degree);
+        const int r = k / n, i = k % n, own_degree = on.degree[r * on.tokens + i];
+        if (own_degree) atomicAdd(&on.times[r * on.ids + id_number[i]], own_degree);
     }
     __syncthreads();
-    for (int k = thread; k < SHOWN * (CONTRASTS + 1); k += threads) { // over the bands, from the first to the last
+    for (int k = thread / ORDER_BINS; k < (SHOWN * (CONTRASTS + 1) + 1) / 2 * 2; k += threads / ORDER_BINS) { // over the bands
+        const bool real = k < SHOWN * (CONTRASTS + 1); // the halves of a warp stay together
         const int v = k / (CONTRASTS + 1), c = k % (CONTRASTS + 1);
         double wins = 0, weight = 0;
-#pragma unroll 1
-        for (int band = 0; band < bands; band++) {
+        for (int band = thread % ORDER_BINS; band < bands && real; band += ORDER_BINS) {
             const Won won = on.won[(v * bands + band) * (CONTRASTS + 1) + c];
             if (!won.n1 || !won.n0) continue;
             const double over = 1.0 / (won.n1 + won.n0);
             wins += 0.5 * won.twice * over;
             weight += (double)won.n1 * won.n0 * over;
         }
+        for (int away = ORDER_BINS / 2; away > 0; away /= 2) {
+            wins += __shfl_xor_sync(FULL, wins, away);
+            weight += __shfl_xor_sync(FULL, weight, away);
+        }
+        if (thread % ORDER_BINS || !real) continue;
         if (v < READINGS) out.wins[(head * READINGS + v) * (CONTRASTS + 1) + c] = wins;
         else if (c < CONTRASTS) out.map_wins[(head * MAPS + v - READINGS) * CONTRASTS + c] = wins;
         if (v == 0 && c == CONTRASTS) out.inside[head] = weight;
     }
     for (int r = 0; r < READINGS; r++) {
-        const int *last = on.histogram + r * kinds * ORDER_BINS + ORDER_BINS - 1;
+        const int *last = on.histogram + r * on.kinds * ORDER_BINS + ORDER_BINS - 1;
         if (pairs < of.fewest_for_top || on.count[r] * of.least_top < pairs) {
             if (thread == 0) atomicAdd(&out.top_few[h * READINGS + r], 1ull);
             continue; // for all threads
@@ -231,11 +241,11 @@ __device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, in
         match(last, ORDER_BINS, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, out.top_matched + (head * READINGS + r) * COMPARISONS * 2);
         if (warp == (2 * r + 2) % warps) {
             int best, of_null;
-            largest_id(on.times + r * of.most_ids, 1, by_count, on.null_, distinct, best, of_null);
+            largest_id(on.times + r * on.ids, 1, by_count, on.null_, distinct, best, of_null);
             if (lane == 0) { out.top[head * READINGS + r] = best; out.top_null[head * READINGS + r] = of_null; }
         }
         if (warp == (2 * r + 3) % warps) {
-            const double with = with_lengths(on.norms + OUTPUTS * of.counting, on.degree + r * of.counting, n);
+            const double with = with_lengths(on.norms + OUTPUTS * on.tokens, on.degree + r * on.tokens, n);
             if (lane == 0) out.with_norms[head * READINGS + r] = with;
         }
     }

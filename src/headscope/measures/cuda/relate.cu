@@ -17,38 +17,38 @@ __device__ inline unsigned tokens_of(int number, int n) {
 // 16 tokens, the first not after the second. A half of a tile is 16 by 8. Lane 4g + t of a warp has four pairs of a half: the
 // tokens g and g + 8 of the one strip with 2t and 2t + 1 (8 more in the second half) of the other, in this order.
 
-#define HALF 4    /* pairs of a lane in half a tile */
-#define OF_WARP 5 /* tiles of a warp, at most: 36 for eight warps */
+#define HALF 4 /* pairs of a lane in half a tile */
 #define CELLS (2 * HALF * WARP)
 
 struct alignas(8) Kinds { short of[HALF]; };
 
-// Which strips a tile compares.
+__device__ inline int tiles_of_strips(int strips) { return strips * (strips + 1) / 2; }
+
+// Which strips a tile compares: tiles go by the second strip, then by the first.
 struct Strips {
     int one, other; // the first tokens of the two
 
-    __device__ Strips(int tile, int strips) {
-        one = 0;
-        while (tile >= strips - one) { tile -= strips - one; one++; }
-        other = 16 * (one + tile), one = 16 * one;
+    __device__ Strips(int tile) {
+        const float x = 2.0f * tile + 0.25f; // the square of half more than the second
+        const int second = (int)(x * over_root(x) - 0.499f);
+        other = 16 * second, one = 16 * (tile - tiles_of_strips(second));
     }
 };
-__device__ inline int tile_of(int one, int other, int strips) { return one * strips - one * (one - 1) / 2 + other - one; }
 
 // Where the pair of the tokens i < j lies among the numbers of a window: (tiles, 2, WARP, HALF).
-__device__ inline int cell_of(int i, int j, int strips) {
+__device__ inline int cell_of(int i, int j) {
     const int lane = i % 8 * 4 + j % 8 / 2, place = i % 16 / 8 * 2 + j % 2;
-    return ((tile_of(i / 16, j / 16, strips) * 2 + j % 16 / 8) * WARP + lane) * HALF + place;
+    return (((tiles_of_strips(j / 16) + i / 16) * 2 + j % 16 / 8) * WARP + lane) * HALF + place;
 }
 
 // The kinds of pairs once more, as `by_tile` and `level_tile` want them; -1 where there is no pair.
 __device__ inline void lay_in_tiles(const Args &of, int b, int n) {
-    const int strips = (of.tokens + 15) / 16, cells = strips * (strips + 1) / 2 * CELLS;
+    const int cells = tiles_of_strips((of.tokens + 15) / 16) * CELLS;
     short *to = of.cells + (i64)b * cells;
     for (int k = threadIdx.x; k < cells; k += blockDim.x) to[k] = -1;
     __syncthreads();
     const int *position = of.positions + b * of.counting;
-    FOR_ROWS(n) FOR_COLUMNS(n) if (j < n) to[cell_of(position[i], position[j], strips)] = of.classes[b * of.most_pairs + pairs_of(i, n) + j];
+    FOR_ROWS(n) FOR_COLUMNS(n) if (j < n) to[cell_of(position[i], position[j])] = of.classes[b * of.most_pairs + pairs_of(i, n) + j];
 }
 
 extern "C" __global__ void relate(const __grid_constant__ Args of) {

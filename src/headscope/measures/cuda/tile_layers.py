@@ -10,14 +10,18 @@ from headscope.measures.cuda.arguments import (
     FIELDS,
     POINTERS,
     TILE,
+    TILE_WARPS,
+    TOGETHER,
+    WARP,
     by_tile_bytes,
     cells_of,
     level_tile_bytes,
     packed,
+    products_bytes,
     tiles_of,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
-from headscope.measures.cuda.device_layer import LOW, laid_out, vectors_of
+from headscope.measures.cuda.device_layer import LOW, laid_out
 from headscope.measures.cuda.device_sums import WIDE, DeviceSums
 from headscope.measures.cuda.kernels import Kernels
 from headscope.measures.cuda.layout import Filled
@@ -29,7 +33,11 @@ VECTORS = ("outputs", "values", "queries", "score_keys")  # of the model, anothe
 
 def in_tiles(heads: LayerHeads, sums: DeviceSums, kernels: Kernels) -> bool:
     """Whether pairs are counted in tiles: attention is computed, S is of outputs alone, nobody else asks for either."""
-    if heads.scores is None or not kernels.tiles or heads.outputs.dtype not in LOW or heads.outputs.shape[2] > TILE:
+    if heads.scores is None or not kernels.tiles or heads.outputs.shape[2] > TILE:
+        return False
+    if any(each.dtype not in LOW for each in (heads.outputs, heads.scores.queries, heads.scores.keys)):
+        return False
+    if heads.values is not None and heads.values.dtype not in LOW:
         return False
     return sums.maps > 1 and sums.host.sources == ["outputs"] and not any(each.fill for each in sums.host.declared)
 
@@ -55,17 +63,18 @@ class TileLayers:
         reals = {"theta": sums.choices.theta, "scaling": heads.scores.scaling}
         self._told = np.frombuffer(packed(numbers, reals, given), dtype=np.int64)
         self._kept = _places(sums.kept.begins)
-        memory = level_tile_bytes(numbers)
+        memory = level_tile_bytes()
         self._launches = (
-            ("by_tile", (many, size), by_tile_bytes(numbers, sums.constants)),
-            ("level_tile", (many, sums.blocks(numbers, memory, kernels)), memory),
+            ("by_tile", (many, size), WARP * TILE_WARPS, by_tile_bytes(sums.constants)),
+            ("level_tile", (many, sums.blocks(numbers, memory, kernels)), WARP * TILE_WARPS, memory),
         )
-        self._grid = (many, tiles_of(tokens))
+        self._parts = torch.empty((-(-size // TOGETHER), many, cells_of(tokens)), dtype=torch.float32, device=device)
+        self._tiles = tiles_of(tokens)
 
     def _vectors(self, heads: LayerHeads) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         assert heads.scores is not None
-        values = None if heads.values is None else vectors_of(heads.values)
-        return vectors_of(heads.outputs), values, vectors_of(heads.scores.queries), vectors_of(heads.scores.keys)
+        values = None if heads.values is None else by_eight(heads.values)
+        return by_eight(heads.outputs), values, by_eight(heads.scores.queries), by_eight(heads.scores.keys)
 
     def add(self, heads: LayerHeads, filled: Filled) -> None:
         """Have the kernels count one layer."""
@@ -81,10 +90,24 @@ class TileLayers:
         places, begins = _places(filled.layout.begins)
         told[places] = begins + filled.room.data_ptr()
         launch, packed_once = self.kernels.launcher(), told.tobytes()
-        for name, grid, memory in self._launches:
-            launch(name, grid, WIDE, memory, packed_once)
+        for name, grid, threads, memory in self._launches:
+            launch(name, grid, threads, memory, packed_once)
         if MATRIX in sums.kept.arrays:
-            launch("add_tiles", self._grid, WIDE, 0, packed_once, sums.kept.view(room, MATRIX), sums.shape.length)
+            parts, many = self._parts, self._parts.shape[1]
+            launch("add_products", (many, len(parts)), WARP * TILE_WARPS, products_bytes(), packed_once, parts)
+            launch("add_tiles", (many, self._tiles), WIDE, 0, packed_once, parts, sums.kept.view(room, MATRIX),
+                   sums.shape.length)  # fmt: skip
+
+
+def by_eight(vectors: Tensor) -> Tensor:
+    """Vectors whose numbers can be loaded eight at a time; a copy with zeros at their ends where they cannot.
+
+    >>> by_eight(torch.ones(1, 1, 2, 20, dtype=torch.float16)).shape
+    torch.Size([1, 1, 2, 24])
+    """
+    if vectors.stride(-1) == 1 and not any(each % 8 for each in (vectors.shape[-1], *vectors.stride()[:-1])):
+        return vectors if vectors.data_ptr() % 16 == 0 else vectors.clone()
+    return torch.nn.functional.pad(vectors, (0, -vectors.shape[-1] % 8)).contiguous()
 
 
 def _places(begins: dict[str, int]) -> tuple[list[int], np.ndarray]:

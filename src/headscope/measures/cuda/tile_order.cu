@@ -1,0 +1,209 @@
+// What needs no threshold, of pairs in tiles: order bins, and what follows from them.
+
+// S over two lengths, rounded as it is everywhere else.
+__device__ inline float over_lengths(float x, const Token &i, const Token &j, bool unusual) {
+    const float size = i.length * j.length;
+    if (unusual) return size > 0 ? x / size : 0.0f;
+    const float over = i.inverse * j.inverse, q = x * over; // but for its last digits
+    return fused(fused(-size, q, x), over, q);
+}
+
+// 1 over the largest power of two that is not above x, which is positive and ordinary.
+__device__ inline float over_power_of_two(float x) { return __uint_as_float(0x7f000000u - (__float_as_uint(x) & 0x7f800000u)); }
+
+// What all threads know of the pairs that they met: values less the middle of the sample, by a power of two, and their
+// squares and products. Float32 is enough for the few pairs of a thread, as numbers round their middle are small.
+#define PRODUCTS (2 * SHOWN) /* the first of products */
+struct Middles {
+    float sums[SLOTS], largest; // of values, of squares, of products of readings with maps; S of the main reading
+
+    __device__ Middles() : largest(-infinity()) { for (int k = 0; k < SLOTS; k++) sums[k] = 0; }
+
+    // Those of a warp: each lane ends with one number, lane 2k and 2k + 1 with the k-th.
+    __device__ inline void put(float *to) {
+        const int lane = threadIdx.x % WARP;
+#pragma unroll
+        for (int number = SLOTS / 2; number > 0; number /= 2) {
+            const bool second = lane & 2 * number;
+#pragma unroll
+            for (int k = 0; k < number; k++) {
+                const float sent = second ? sums[k] : sums[k + number], kept = second ? sums[k + number] : sums[k];
+                sums[k] = kept + __shfl_xor_sync(FULL, sent, 2 * number);
+            }
+        }
+        const float sum = sums[0] + __shfl_xor_sync(FULL, sums[0], 1);
+        for (int k = WARP / 2; k > 0; k /= 2) largest = fmaxf(largest, __shfl_xor_sync(FULL, largest, k));
+        if (lane % 2 == 0) to[lane / 2] = lane / 2 < SLOTS - 1 ? sum : largest;
+    }
+};
+
+// Of a reading or map: the edges at a quarter, in the middle and at three quarters, and what values are multiplied with.
+__device__ inline Four quarters_of(const float *edges) {
+    const float middle = edges[7], range = fmaxf(fmaxf(edges[14] - middle, middle - edges[0]), 1e-15f);
+    return {edges[3], middle, edges[11], over_power_of_two(range)};
+}
+
+// Which pairs are counted by region: of the three the two with fewer pairs; see `count_pairs`.
+struct Regions {
+    bool counted;
+    int other; // tokens of the pair that are high, beside 1
+
+    __device__ Regions(int high, int n) : counted(high >= 2 && n - high >= 2), other(2 * high > n ? 0 : 2) {}
+};
+
+// The bin of a value of a reading or map, and what is counted by it.
+__device__ inline void count_value(const Chip &on, float x, int v, const Four &quarters, int kind, const Token &i, const Token &j, const Regions &regions) {
+    const bool high = x > quarters.at[1], higher = x > (high ? quarters.at[2] : quarters.at[0]);
+    int bin = (high ? 8 : 0) + (higher ? 4 : 0);
+    const Four three = *(const Four *)(on.edges + v * ORDER_BINS + bin);
+    for (int e = 0; e < 3; e++) if (x > three.at[e]) bin++;
+    atomicAdd(&on.histogram[v * MOST_KINDS * ORDER_BINS + kind + bin], 1);
+    if (v >= READINGS) return;
+    const int region = i.high + j.high;
+    if (regions.counted && (region == 1 || region == regions.other)) {
+        const int band = kind / (ORDER_BINS * RELATIONS);
+        atomicAdd(&on.regions[((v * MOST_BANDS + band) * 2 + (region != 1)) * ORDER_BINS + bin], 1);
+    }
+    if (bin == ORDER_BINS - 1) {
+        atomicAdd(&on.degree[v * TILE + i.place], 1);
+        atomicAdd(&on.degree[v * TILE + j.place], 1);
+    }
+}
+
+__device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int halves) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+    const bool unusual = *on.unusual;
+    const Regions regions(on.count[READINGS], n);
+    const Kinds *kinds = (const Kinds *)(of.cells + (i64)b * halves * (HALF * WARP)) + threadIdx.x;
+    const Four *similar = (const Four *)(of.similar + head * halves * (HALF * WARP)) + threadIdx.x;
+    const Four *direct = (const Four *)on.word + lane;
+    int half = threadIdx.x / WARP;
+    if (half >= halves) return;
+    Kinds next_kinds = *kinds;
+    Four next = *similar;
+#pragma unroll 1
+    for (; half < halves; half += TILE_WARPS) {
+        const Kinds own = next_kinds;
+        const Four s = next;
+        kinds += TILE_THREADS, similar += TILE_THREADS;
+        if (half + TILE_WARPS < halves) next_kinds = *kinds, next = *similar; // on their way from memory meanwhile
+        const Strips at(half / 2);
+        const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
+        const Token token[4] = {of_one[0], of_one[8], of_other[0], of_other[1]};
+        float away[READINGS][HALF];
+#pragma unroll
+        for (int v = 0; v < SHOWN; v++) {
+            Four x = v < READINGS ? s : direct[(v == READINGS ? half : half + MOST_HALVES) * WARP];
+            const Four quarters = on.quarters[v];
+            const float by = quarters.at[3], from = -quarters.at[1] * by;
+#pragma unroll
+            for (int q = 0; q < HALF; q++) {
+                if (v < READINGS) away[v][q] = 0;
+                if (own.of[q] < 0) continue; // no pair
+                const Token &i = token[q / 2], &j = token[2 + q % 2];
+                if (v < READINGS && scaled_of[v]) x.at[q] = over_lengths(x.at[q], i, j, unusual);
+                count_value(on, x.at[q], v, quarters, own.of[q], i, j, regions);
+                const float moved = fused(x.at[q], by, from);
+                if (v == 0) middles.largest = fmaxf(middles.largest, x.at[q]);
+                middles.sums[v] += moved;
+                middles.sums[SHOWN + v] = fused(moved, moved, middles.sums[SHOWN + v]);
+                if (v < READINGS) away[v][q] = moved;
+                else
+                    for (int r = 0; r < READINGS; r++) {
+                        float &sum = middles.sums[PRODUCTS + r * MAPS + v - READINGS];
+                        sum = fused(away[r][q], moved, sum);
+                    }
+            }
+        }
+    }
+}
+
+// The values of sampled pairs, one to a thread.
+__device__ inline void sample_tiles(const Args &of, const Chip &on, int b, i64 head, int halves) {
+    const float *similar = of.similar + head * halves * (HALF * WARP), *direct = (const float *)on.word, *rows = direct + MOST_HALVES * HALF * WARP;
+    const int k = threadIdx.x;
+    const bool unusual = *on.unusual;
+    float x[SHOWN];
+    for (int v = 0; v < SHOWN; v++) x[v] = infinity();
+    if (k < of.sampled[b]) {
+        const unsigned sample = of.samples[(i64)b * SAMPLED + k];
+        const int i = on.position[sample >> 16], j = on.position[sample & 0xffff], cell = cell_of(i, j);
+        const float own = similar[cell];
+        for (int v = 0; v < READINGS; v++) x[v] = scaled_of[v] ? over_lengths(own, on.token[i], on.token[j], unusual) : own;
+        for (int m = 0; m < MAPS; m++) x[READINGS + m] = m ? rows[cell] : direct[cell];
+    }
+    for (int v = 0; v < SHOWN; v++) on.sample[v * SAMPLED + k] = x[v];
+}
+
+// The largest S, and how S goes with each map, from what warps found. By one warp, a lane to a number.
+__device__ inline void join_middles(const Args &of, const Chip &on, i64 head, int pairs) {
+    const int lane = threadIdx.x % WARP, slot = lane % SLOTS;
+    double sum = 0, top = -1e300;
+    for (int w = 0; w < TILE_WARPS; w++) {
+        const double own = (double)on.middles[w * SLOTS + slot];
+        sum += own, top = own > top ? own : top;
+    }
+    const double largest = __shfl_sync(FULL, top, SLOTS - 1);
+    if (lane < SHOWN && !is_finite(sum)) *of.not_finite = 1;
+    const double first = __shfl_sync(FULL, sum, 0);
+    if (lane == 0) of.largest[head] = is_finite(first) ? (float)largest : (float)first;
+    correlate(of, sum, __ballot_sync(FULL, sum != 0) >> SHOWN, head, pairs); // squares that are not zero
+}
+
+// From vectors to what pairs say. All threads come back from it, and nobody has left what it shares with others.
+__device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n, int halves) {
+    const int thread = threadIdx.x, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b];
+    const i64 of_query = b * of.query_batch + h * of.query_head, of_key = b * of.key_batch + h * of.key_groups / of.heads * of.key_group;
+    fetch_vectors(on.word, of.outputs, b * of.output_batch + h * of.output_head, of.output_token, queries, 0, of.output_width);
+    fetch_vectors(on.word + TILE * STRIDE, of.queries, of_query, of.query_token, queries, 0, of.score_width);
+    fetch_vectors(on.word + 2 * TILE * STRIDE, of.score_keys, of_key, of.key_token, keys, 0, of.score_width);
+    if (thread < TILE) {
+        on.token[thread] = {0.0f, 0.0f, 0, 0};
+        on.reads[thread] = thread < tokens ? (float)of.readable[(i64)b * tokens + thread] : 0.0f;
+        on.position[thread] = thread < n ? of.positions[(i64)b * of.counting + thread] : 0;
+    }
+    if (thread == 0) *on.unusual = 0;
+    measure_values(of, on, b, h);
+    similarities(of, on, b, h, halves); // waits for everybody
+    look_in_tiles(of, on, b, h, halves);
+    if (thread < n) on.token[on.position[thread]].place = thread;
+    __syncthreads();
+}
+
+extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __grid_constant__ Args of) {
+    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, warp = thread / WARP, lane = thread % WARP;
+    const int n = of.sizes[b], distinct = of.distinct[b], halves = 2 * tiles_of_strips((of.tokens + 15) / 16);
+    const i64 head = (i64)b * of.heads + h;
+    extern __shared__ double shared[];
+    Chip on(shared);
+    begin_tile(of, on, b, h, n, halves);
+    if (n < 2) return; // the outputs were cleared before
+    if (thread < distinct) null_keys(of, b, h, distinct, on.keys);
+    sample_tiles(of, on, b, head, halves);
+    __syncthreads();
+    if (warp < SHOWN) {
+        sort_samples(of, on, b, warp);
+        __syncwarp();
+        if (lane == 0) on.quarters[warp] = quarters_of(on.edges + warp * ORDER_BINS);
+    } else if (warp < SHOWN + 4) place_null(of, b, h, distinct, on.keys, on.null_, thread - SHOWN * WARP, 4 * WARP);
+    else {
+        for (int k = thread - (SHOWN + 4) * WARP; k < on.count + READINGS + 2 - on.regions; k += TILE_THREADS - (SHOWN + 4) * WARP) on.regions[k] = 0;
+        for (int i = thread - (SHOWN + 4) * WARP; i < n; i += TILE_THREADS - (SHOWN + 4) * WARP) on.norms[i] = on.token[on.position[i]].length;
+    }
+    __syncthreads();
+    Four *to = (Four *)on.histogram;
+    for (int k = thread; k < SHOWN * MOST_KINDS * ORDER_BINS / 4; k += TILE_THREADS) to[k] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (warp < 4) {
+        const int number = sum_of_warp(thread < n ? on.token[on.position[thread]].high : 0);
+        if (lane == 0 && number) atomicAdd(&on.count[READINGS], number);
+    }
+    __syncthreads();
+    {
+        Middles middles;
+        count_tiles(of, on, middles, b, head, n, halves);
+        middles.put(on.middles + warp * SLOTS);
+    }
+    __syncthreads();
+    if (warp == TILE_WARPS - 1) join_middles(of, on, head, n * (n - 1) / 2);
+    sum_up(of, on, b, h, n, n * (n - 1) / 2, distinct);
+}
