@@ -11,6 +11,7 @@
 
 #define __global__
 #define __device__
+#define __noinline__
 #define __shared__
 #define __launch_bounds__(...)
 #define __grid_constant__

@@ -105,7 +105,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "classes": ("short", "(B, P): kind of the pair, times sixteen"),
     "cells": (
         "short",
-        "(B, tiles, 2, 32, 4): the same in tiles, -1 where there is no pair; none where windows are long",
+        "(B, tiles, 2, 4, 32): the same in tiles, see relate.cu; none where windows are long",
     ),
     "samples": ("unsigned", "(B, 512): first and second token of sampled pairs, in the upper and lower half"),
     "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
@@ -123,7 +123,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "roots": ("float", "(B, H, T, Tk): square roots of the weights; none where rows are compared on the chip, or not"),
     "direct": ("float", "(B, H, P): how much the tokens of a pair read each other"),
     "rows": ("float", "(B, H, P) or (B, H, T, T): rows of attention compared with rows"),
-    "similar": ("float", "(B, H, tiles, 2, 32, 4): outputs times outputs in tiles; see relate.cu"),
+    "similar": ("float", "(B, H, tiles, 2, 4, 32): outputs times outputs in tiles; see relate.cu"),
     "squares": ("float", "(B, H, T): of the lengths of outputs"),
     "nulls": ("int", "(B, H, K): ids in the order of the null"),
     "largest": ("float", "(B, H): the largest S of the main reading"),
@@ -282,6 +282,7 @@ TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from 
 STRIDE = 36  # words from vector to vector of `attend`
 TILE_WARPS, SLOTS, ROW, MOST_BANDS = 16, 16, 68, 14  # of `by_tile`: see tiles.cu
 THETAS, MASK = 24, 68  # rows of the masks of `level_tile`, and words from row to row
+LEVEL_WARPS = 8
 TOGETHER = 16  # windows of a block of `add_products`
 
 
@@ -327,17 +328,17 @@ def by_tile_bytes(constants: Constants) -> int:
     readings, shown = len(constants.source_of), len(constants.source_of) + constants.maps
     looks = 16 * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)
     words = max(2 * TILE * ROW, constants.maps * cells_of(TILE))
-    words += max(shown * kinds * ORDER_BINS, looks, shown * SAMPLED)
+    words += max(shown * (kinds + 1) * ORDER_BINS, looks, shown * SAMPLED)
     words += 4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS + 2 * TILE + 4 * TILE
-    return 4 * (words + readings * (bands * 2 * ORDER_BINS + 2 * TILE + 1) + 3)
+    return 4 * (words + readings * (bands * 2 * ORDER_BINS + 2 * TILE + 1) + 4)
 
 
 def level_tile_bytes() -> int:
     """Of `level_tile`: the same for all windows of at most TILE tokens."""
     kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * len(RELATIONS) * (TILE - 1)
     found = 48
-    words = THETAS * MASK + TILE + kinds + 2 * BINS * TILE + 4 + pairs
-    return 8 * (TILE_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
+    words = THETAS * MASK + TILE + kinds + BINS * TILE + 4 + pairs
+    return 8 * (LEVEL_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
 
 
 def products_bytes() -> int:

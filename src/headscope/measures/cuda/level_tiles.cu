@@ -4,6 +4,8 @@
 #define ALL STEPS /* the column for all tokens */
 #define MASK 68   /* words from threshold to threshold: the lanes that load a fragment hit different banks */
 #define DISTANCES (TILE - 1)
+#define LEVEL_WARPS 8
+#define LEVEL_THREADS (LEVEL_WARPS * WARP)
 
 // What is known of the token at a position; where it does not count, its place is below zero.
 struct alignas(16) LevelToken {
@@ -28,17 +30,19 @@ struct LevelTile {
     unsigned *mask;    // (THETAS, MASK): which tokens pass each threshold, as 16-bit floats
     int *null_;        // (K,)
     int *high;         // (kinds,): pairs that are high at the run's τ
-    int *times, *both; // (K, bins): pairs of each id by level, and those with itself
+    int *times;        // (K, bins): pairs of each id by level; in the upper halves those with itself
     int *best_of;      // (2,): what `focal_tokens` found at the run's τ
     int *table;        // (11, relations, distances): pairs of all windows of the block, the odd bins in the upper halves
 
     __device__ LevelTile(double *shared) {
-        sums = shared, room = sums + TILE_WARPS * 3 * THETAS, found = (Found *)(room + 8);
+        sums = shared, room = sums + LEVEL_WARPS * 3 * THETAS, found = (Found *)(room + 8);
         token = (LevelToken *)(found + 1), mask = (unsigned *)(token + TILE);
         null_ = (int *)(mask + THETAS * MASK), high = null_ + TILE;
-        times = high + MOST_KINDS, both = times + BINS * TILE, best_of = both + BINS * TILE;
+        times = high + MOST_KINDS, best_of = times + BINS * TILE;
         table = best_of + 4;
     }
+    __device__ inline int times_of(int at) const { return times[at] & 0xffff; }
+    __device__ inline int both_of(int at) const { return (unsigned)times[at] >> 16; }
 };
 
 // S of the tokens at two positions, in the main reading.
@@ -82,7 +86,7 @@ __device__ inline void lay_out_masks(const Args &of, const LevelTile &on, int b,
     const int at = threadIdx.x % (TILE / 2) * 2;
     const bool one = at < wide && is_counting[at], two = at + 1 < wide && is_counting[at + 1];
     const int of_one = one ? passed[at] : 0, of_two = two ? passed[at + 1] : 0;
-    for (int row = threadIdx.x / (TILE / 2); row < THETAS; row += TILE_THREADS / (TILE / 2)) { // 0x3c00 is one
+    for (int row = threadIdx.x / (TILE / 2); row < THETAS; row += LEVEL_THREADS / (TILE / 2)) { // 0x3c00 is one
         const bool first = row == ALL ? one : row < STEPS && of_one > row, second = row == ALL ? two : row < STEPS && of_two > row;
         on.mask[row * MASK + at / 2] = (first ? 0x3c00u : 0u) | (second ? 0x3c000000u : 0u);
     }
@@ -141,43 +145,43 @@ struct Masked {
 __device__ inline void count_levels(const Args &of, const LevelTile &on, int b, int h, int halves, bool flat, double largest, float by) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP, lowest = of.lowest;
     const float factor = (float)(20.0 / largest);
-    const Kinds *kinds = (const Kinds *)(of.cells + (i64)b * halves * (HALF * WARP)) + threadIdx.x;
-    const Four *similar = (const Four *)(of.similar + ((i64)b * of.heads + h) * halves * (HALF * WARP)) + threadIdx.x;
-    Kinds next_kinds = warp < halves ? *kinds : Kinds();
-    Four next = warp < halves ? *similar : Four();
+    const short *kinds = of.cells + (i64)b * halves * (HALF * WARP) + lane;
+    const float *similar = of.similar + ((i64)b * of.heads + h) * halves * (HALF * WARP) + lane;
     Masked masked;
     int far = 0;
 #pragma unroll 1
-    for (int half = warp; half < halves; half += TILE_WARPS) {
-        const Kinds own = next_kinds;
-        Four s = next;
-        kinds += TILE_THREADS, similar += TILE_THREADS;
-        if (half + TILE_WARPS < halves) next_kinds = *kinds, next = *similar; // on their way from memory meanwhile
+    for (int half = warp; half < halves; half += LEVEL_WARPS) {
+        float x[HALF];
+        int own[HALF];
+        for (int q = 0; q < HALF; q++) {
+            x[q] = similar[(half * HALF + q) * WARP];
+            own[q] = kinds[(half * HALF + q) * WARP];
+        }
         const Strips at(half / 2);
         const int first = at.one + g, second = at.other + half % 2 * 8, away = second + 2 * t - first;
         const LevelToken *of_first = on.token + first, *of_second = on.token + second + 2 * t;
         const LevelToken token[4] = {of_first[0], of_first[8], of_second[0], of_second[1]};
 #pragma unroll
         for (int q = 0; q < HALF; q++) {
-            const int kind = own.of[q];
-            if (kind < 0) { s.at[q] = 0; continue; } // no pair
+            const int kind = own[q];
+            if (kind == NO_PAIR) { x[q] = 0; continue; }
             const LevelToken &i = token[q / 2], &j = token[2 + q % 2];
-            if (scaled_of[0]) s.at[q] = i.norm * j.norm > 0 ? s.at[q] / (i.norm * j.norm) : 0.0f;
-            const int bin = flat ? 0 : bin_of(s.at[q], factor, largest), relation = kind / ORDER_BINS % RELATIONS;
+            if (scaled_of[0]) x[q] = i.norm * j.norm > 0 ? x[q] / (i.norm * j.norm) : 0.0f;
+            const int bin = flat ? 0 : bin_of(x[q], factor, largest), relation = kind / OF_KIND % RELATIONS;
             const int apart = away + q % 2 - q / 2 * 8;
             atomicAdd(&on.table[(bin / 2 * RELATIONS + relation) * DISTANCES + apart - 1], bin % 2 ? 1 << 16 : 1);
             for (int r = 0; r < of.customs; r++)
                 if (of.custom[(r * of.windows + b) * of.most_pairs + pairs_of(i.place, of.sizes[b]) + j.place])
                     atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + (apart - 1) * RELATIONS + relation], 1ull);
             if (bin < 2) continue; // below every threshold
-            atomicAdd(&on.times[i.times + bin], 1);
-            atomicAdd(&on.times[j.times + bin], 1);
-            if (i.times == j.times) atomicAdd(&on.both[i.times + bin], 1);
-            if (bin >= lowest) { atomicAdd(&on.high[kind / ORDER_BINS], 1); far += apart; }
+            const bool same = i.times == j.times;
+            atomicAdd(&on.times[i.times + bin], same ? 2 + (1 << 16) : 1);
+            if (!same) atomicAdd(&on.times[j.times + bin], 1);
+            if (bin >= lowest) { atomicAdd(&on.high[kind / OF_KIND], 1); far += apart; }
         }
         // Lane 8m + r names the r-th of the eight thresholds m: where its eight tokens begin.
         const unsigned *mask = on.mask + (lane < THETAS ? lane : 0) * MASK + second / 2;
-        if (!flat) masked.add(s.at, by, mask, token[0].passed, token[1].passed);
+        if (!flat) masked.add(x, by, mask, token[0].passed, token[1].passed);
     }
     masked.put(on.sums + warp * 3 * THETAS);
     far = sum_of_warp(far);
@@ -187,12 +191,12 @@ __device__ inline void count_levels(const Args &of, const LevelTile &on, int b, 
 // Pairs inside the mask, at its edge and outside at every threshold, and the sums of their levels. A warp to a threshold.
 __device__ inline void sum_masks(const Args &of, const LevelTile &on, i64 head, int n, double over) {
     const int lane = threadIdx.x % WARP;
-    for (int k = threadIdx.x / WARP; k < STEPS; k += TILE_WARPS) {
+    for (int k = threadIdx.x / WARP; k < STEPS; k += LEVEL_WARPS) {
         const unsigned *mask = on.mask + k * MASK + lane;
         const int in = sum_of_warp(__popc(mask[0]) + __popc(mask[WARP])) / 4, out = n - in; // a one has four bits
-        const double *own = on.sums + lane % TILE_WARPS * 3 * THETAS;
+        const double *own = on.sums + lane % LEVEL_WARPS * 3 * THETAS;
         double inside = own[k], either = own[THETAS + k] + own[2 * THETAS + k], whole = own[THETAS + ALL];
-        for (int away = TILE_WARPS / 2; away > 0; away /= 2) {
+        for (int away = LEVEL_WARPS / 2; away > 0; away /= 2) {
             inside += __shfl_xor_sync(FULL, inside, away), either += __shfl_xor_sync(FULL, either, away);
             whole += __shfl_xor_sync(FULL, whole, away);
         }
@@ -228,7 +232,7 @@ __device__ inline void follow_focal(const Args &of, const LevelTile &on, const S
     const int lane = threadIdx.x % WARP, tokens = of.tokens, best = on.best_of[0] * BINS;
     const float factor = (float)(20.0 / largest);
     int held = 0, occurs = 0, reach = 0;
-    for (int i = threadIdx.x / WARP; i < tokens; i += TILE_WARPS) {
+    for (int i = threadIdx.x / WARP; i < tokens; i += LEVEL_WARPS) {
         if (on.token[i].place < 0 || on.token[i].times != best) continue; // the same for the whole warp
         occurs++;
         for (int j = lane; j < tokens; j += WARP) {
@@ -252,9 +256,9 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     const bool flat = !(largest > 0);
     if (warp < TILE / WARP) take_tokens(of, on, b, head);
     lay_out_masks(of, on, b, head);
-    for (int k = thread; k < BINS * distinct; k += TILE_THREADS) on.times[k] = on.both[k] = 0;
-    for (int k = thread; k < kinds; k += TILE_THREADS) on.high[k] = 0;
-    for (int r = thread; r < distinct; r += TILE_THREADS) on.null_[r] = of.nulls[head * of.most_ids + r];
+    for (int k = thread; k < BINS * distinct; k += LEVEL_THREADS) on.times[k] = 0;
+    for (int k = thread; k < kinds; k += LEVEL_THREADS) on.high[k] = 0;
+    for (int r = thread; r < distinct; r += LEVEL_THREADS) on.null_[r] = of.nulls[head * of.most_ids + r];
     if (thread == 0) *on.found = Found();
     __syncthreads();
     double diagonal = 0, longest = 0;
@@ -267,9 +271,9 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     if (thread == 0) { if (flat) of.flat[head] = 1; else of.diagonal[head] = diagonal / n / largest; }
     if (flat) return;
     __syncthreads();
-    add_up_bins(on, distinct);
+    for (int t = thread; t < distinct; t += LEVEL_THREADS) add_up(on.times + t * BINS);
     sum_masks(of, on, head, n, 1.0 / ((double)by * largest));
-    if (warp == TILE_WARPS - 1) look_about(on, kinds);
+    if (warp == LEVEL_WARPS - 1) look_about(on, kinds);
     match(on.high, 1, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
     __syncthreads();
     focal_tokens(of, on, b, head, distinct);
@@ -287,11 +291,11 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     row[0] = (double)found.far / number, row[1] = found.within / number, row[2] = found.again / number;
 }
 
-extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void level_tile(const __grid_constant__ Args of) {
+extern "C" __global__ __launch_bounds__(LEVEL_THREADS, 3) void level_tile(const __grid_constant__ Args of) {
     const int h = blockIdx.x, words = (BINS + 1) / 2 * RELATIONS * DISTANCES;
     extern __shared__ double shared[];
     LevelTile on(shared);
-    for (int k = threadIdx.x; k < words; k += TILE_THREADS) on.table[k] = 0;
+    for (int k = threadIdx.x; k < words; k += LEVEL_THREADS) on.table[k] = 0;
     __syncthreads();
     for (int b = blockIdx.y; b < of.windows; b += gridDim.y) {
         level_of_tiles(of, on, b, h);
@@ -317,13 +321,14 @@ __device__ inline void fetch_counting(const Args &of, unsigned *to, int b, int h
     }
 }
 
-// S of some windows of a head, added up: to (parts, H, tiles, 2, WARP, HALF).
+// S of some windows of a head, added up: to (parts, H, tiles, 2, HALF, WARP).
 extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void add_products(const __grid_constant__ Args of, float *to) {
     const int h = blockIdx.x, lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, halves = 2 * tiles_of_strips((of.tokens + 15) / 16);
     const int begin = blockIdx.y * TOGETHER, windows = of.windows - begin < TOGETHER ? of.windows - begin : TOGETHER;
     const int stretches = (of.output_width + DEPTH - 1) / DEPTH, depth = of.output_width < DEPTH ? (of.output_width + 1) / 2 : DEPTH / 2;
     extern __shared__ double shared[];
     unsigned *vectors = (unsigned *)shared;
+    const Places places;
     float sums[OF_WARP][HALF] = {}, own[OF_WARP][HALF] = {};
     fetch_counting(of, vectors, begin, h, 0);
 #pragma unroll 1
@@ -333,8 +338,8 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void add_products(const
         __syncthreads(); // and nobody reads what comes next
         if (next < windows * stretches)
             fetch_counting(of, vectors + next % 2 * TILE * STRIDE, begin + next / stretches, h, next % stretches * DEPTH);
-        if (of.output_kind == 1) multiply_outputs<1>(vectors + step % 2 * TILE * STRIDE, halves, depth, own);
-        else multiply_outputs<2>(vectors + step % 2 * TILE * STRIDE, halves, depth, own);
+        if (of.output_kind == 1) multiply_outputs<1>(vectors + step % 2 * TILE * STRIDE, places, halves, depth, own);
+        else multiply_outputs<2>(vectors + step % 2 * TILE * STRIDE, places, halves, depth, own);
         if (next % stretches) continue;
         const float *squares = of.squares + ((i64)b * of.heads + h) * of.tokens;
 #pragma unroll
@@ -352,15 +357,17 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void add_products(const
             }
         }
     }
-    Four *parts = (Four *)(to + ((i64)blockIdx.y * of.heads + h) * halves * HALF * WARP) + threadIdx.x;
+    float *parts = to + (((i64)blockIdx.y * of.heads + h) * halves + warp) * HALF * WARP + lane;
 #pragma unroll
-    for (int m = 0; m < OF_WARP; m++)
-        if (warp + m * TILE_WARPS < halves) parts[m * TILE_THREADS] = {sums[m][0], sums[m][1], sums[m][2], sums[m][3]};
+    for (int m = 0; m < OF_WARP; m++) {
+        if (warp + m * TILE_WARPS >= halves) break;
+        for (int q = 0; q < HALF; q++) parts[(m * TILE_WARPS * HALF + q) * WARP] = sums[m][q];
+    }
 }
 
 // These added up in their order: a block to a head and a tile, a thread to a pair.
 extern "C" __global__ __launch_bounds__(256) void add_tiles(const __grid_constant__ Args of, const float *parts, double *sums, int length) {
-    const int h = blockIdx.x, k = threadIdx.x, lane = k / HALF % WARP, q = k % HALF;
+    const int h = blockIdx.x, k = threadIdx.x, lane = k % WARP, q = k / WARP % HALF;
     const Strips at(blockIdx.y);
     const int i = at.one + lane / 4 + q / 2 * 8, j = at.other + k / (HALF * WARP) * 8 + lane % 4 * 2 + q % 2;
     if (i >= j || j >= of.tokens) return;

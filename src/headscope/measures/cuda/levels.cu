@@ -44,6 +44,8 @@ template <bool SCRATCH> struct Levels {
         if (!SCRATCH) next += 2 * BINS * ids;
         table = of.table_on_chip ? next : 0;
     }
+    __device__ inline int times_of(int at) const { return times[at]; }
+    __device__ inline int both_of(int at) const { return both[at]; }
 };
 
 // S of two tokens that count, in the main reading.
@@ -162,12 +164,9 @@ template <class On> __device__ inline void masks(const Args &of, const On &on, i
     }
 }
 
-// How many pairs of each id are in a bin or in a higher one: two threads to an id.
-template <class On> __device__ inline void add_up_bins(const On &on, int distinct) {
-    for (int t = threadIdx.x; t < 2 * distinct; t += blockDim.x) {
-        int *own = (t % 2 ? on.both : on.times) + t / 2 * BINS, sum = 0;
-        for (int k = BINS - 1; k > 1; k--) own[k] = sum += own[k];
-    }
+// How many pairs of an id are in a bin or in a higher one.
+__device__ inline void add_up(int *bins) {
+    for (int k = BINS - 1, sum = 0; k > 1; k--) bins[k] = sum += bins[k];
 }
 
 // Focal tokens at every threshold, a warp to each.
@@ -175,16 +174,15 @@ template <class On> __device__ inline void focal_tokens(const Args &of, const On
     const int lane = threadIdx.x % WARP;
     const int *by_count = of.by_count + b * of.most_ids;
     for (int k = threadIdx.x / WARP; k < STEPS; k += blockDim.x / WARP) {
-        const int *times = on.times + k + 2;
         int number = 0, best, of_null;
-        for (int t = lane; t < distinct; t += WARP) number += times[t * BINS];
+        for (int t = lane; t < distinct; t += WARP) number += on.times_of(t * BINS + k + 2);
         number = sum_of_warp(number) / 2; // every pair was counted for both of its tokens
-        largest_id(times, BINS, by_count, on.null_, distinct, best, of_null);
+        largest_id([&](int t) { return on.times_of(t * BINS + k + 2); }, by_count, on.null_, distinct, best, of_null);
         if (lane) continue;
         of.high_pairs[head * STEPS + k] = number;
         of.focal[head * STEPS + k] = number ? best : -1;
         of.focal_null[head * STEPS + k] = number ? of_null : -1;
-        of.focal_share[head * STEPS + k] = number ? (double)(times[best * BINS] - on.both[best * BINS + k + 2]) / number : 0.0;
+        of.focal_share[head * STEPS + k] = number ? (double)(on.times_of(best * BINS + k + 2) - on.both_of(best * BINS + k + 2)) / number : 0.0;
         if (k == of.at_tau) {
             on.best_of[0] = number ? best : -1, on.best_of[1] = number;
             if (number) of.focal_ids[head] = of.ids[b * of.most_ids + best];
@@ -273,7 +271,7 @@ template <class On> __device__ inline void level_of_window(const Args &of, On &o
     if (MAPS > 0) sums_by_turn(on, S, n);
     __syncthreads();
     if (MAPS > 0) masks(of, on, head, n, largest);
-    add_up_bins(on, distinct);
+    for (int t = thread; t < 2 * distinct; t += threads) add_up((t % 2 ? on.both : on.times) + t / 2 * BINS);
     __syncthreads();
     focal_tokens(of, on, b, head, distinct);
     __syncthreads();

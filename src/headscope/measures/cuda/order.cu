@@ -241,7 +241,7 @@ __device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, in
         match(last, ORDER_BINS, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, out.top_matched + (head * READINGS + r) * COMPARISONS * 2);
         if (warp == (2 * r + 2) % warps) {
             int best, of_null;
-            largest_id(on.times + r * on.ids, 1, by_count, on.null_, distinct, best, of_null);
+            largest_id([&](int t) { return on.times[r * on.ids + t]; }, by_count, on.null_, distinct, best, of_null);
             if (lane == 0) { out.top[head * READINGS + r] = best; out.top_null[head * READINGS + r] = of_null; }
         }
         if (warp == (2 * r + 3) % warps) {

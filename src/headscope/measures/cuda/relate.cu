@@ -15,12 +15,11 @@ __device__ inline unsigned tokens_of(int number, int n) {
 
 // Pairs of a window of at most 128 tokens in tiles of 16 by 16, as matrix units multiply them: one for every two strips of
 // 16 tokens, the first not after the second. A half of a tile is 16 by 8. Lane 4g + t of a warp has four pairs of a half: the
-// tokens g and g + 8 of the one strip with 2t and 2t + 1 (8 more in the second half) of the other, in this order.
+// tokens g and g + 8 of the one strip with 2t and 2t + 1 (8 more in the second half) of the other, in this order. The first
+// pairs of all lanes lie side by side, then the second ones.
 
 #define HALF 4 /* pairs of a lane in half a tile */
 #define CELLS (2 * HALF * WARP)
-
-struct alignas(8) Kinds { short of[HALF]; };
 
 __device__ inline int tiles_of_strips(int strips) { return strips * (strips + 1) / 2; }
 
@@ -35,20 +34,25 @@ struct Strips {
     }
 };
 
-// Where the pair of the tokens i < j lies among the numbers of a window: (tiles, 2, WARP, HALF).
+// Where the pair of the tokens i < j lies among the numbers of a window: (tiles, 2, HALF, WARP).
 __device__ inline int cell_of(int i, int j) {
     const int lane = i % 8 * 4 + j % 8 / 2, place = i % 16 / 8 * 2 + j % 2;
-    return (((tiles_of_strips(j / 16) + i / 16) * 2 + j % 16 / 8) * WARP + lane) * HALF + place;
+    return (((tiles_of_strips(j / 16) + i / 16) * 2 + j % 16 / 8) * HALF + place) * WARP + lane;
 }
 
-// The kinds of pairs once more, as `by_tile` and `level_tile` want them; -1 where there is no pair.
+// The kinds of pairs once more, as `by_tile` and `level_tile` want them: in bytes of a table of order bins. One more than there
+// are where there is no pair.
+#define MOST_BANDS 14
+#define MOST_KINDS (MOST_BANDS * RELATIONS)
+#define OF_KIND (ORDER_BINS * (int)sizeof(int))
+#define NO_PAIR (MOST_KINDS * OF_KIND)
 __device__ inline void lay_in_tiles(const Args &of, int b, int n) {
     const int cells = tiles_of_strips((of.tokens + 15) / 16) * CELLS;
     short *to = of.cells + (i64)b * cells;
-    for (int k = threadIdx.x; k < cells; k += blockDim.x) to[k] = -1;
+    for (int k = threadIdx.x; k < cells; k += blockDim.x) to[k] = NO_PAIR;
     __syncthreads();
     const int *position = of.positions + b * of.counting;
-    FOR_ROWS(n) FOR_COLUMNS(n) if (j < n) to[cell_of(position[i], position[j])] = of.classes[b * of.most_pairs + pairs_of(i, n) + j];
+    FOR_ROWS(n) FOR_COLUMNS(n) if (j < n) to[cell_of(position[i], position[j])] = of.classes[b * of.most_pairs + pairs_of(i, n) + j] * (int)sizeof(int);
 }
 
 extern "C" __global__ void relate(const __grid_constant__ Args of) {

@@ -50,6 +50,18 @@ __device__ inline double most_of_all(double x, double *room) {
     return most(room[lane < warps ? lane : 0]);
 }
 
+// Numbers of all lanes added up, those of a lane dealt out: of twice so many, each lane keeps one half, and sends the other to a
+// lane that keeps that. Ends with `LAST` of them, after as many steps as it takes.
+template <int MANY, int LAST> __device__ inline void deal_out(float *x, int step) {
+    const bool second = threadIdx.x & step;
+#pragma unroll
+    for (int k = 0; k < MANY; k++) {
+        const float sent = second ? x[k] : x[k + MANY], kept = second ? x[k + MANY] : x[k];
+        x[k] = kept + __shfl_xor_sync(FULL, sent, step);
+    }
+    if constexpr (MANY > LAST) deal_out<MANY / 2, LAST>(x, step / 2);
+}
+
 __device__ inline bool is_finite(double x) { return x - x == 0; }
 __device__ inline double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
 __device__ inline float infinity() { return __int_as_float(0x7f800000); }
@@ -69,10 +81,10 @@ __device__ inline int pairs_of(int i, int n) { return i * (2 * n - i - 1) / 2 - 
 #define FOR_COLUMNS(n) _Pragma("unroll 1") for (int j = i + 1 + threadIdx.x % WARP, first = i + 1; first < (n); first += WARP, j += WARP)
 
 // The id with the largest sum, the smallest number among equals; and that of the null. By one warp.
-__device__ inline void largest_id(const int *times, int stride, const int *by_count, const int *null_, int distinct, int &best, int &of_null) {
+template <class Times> __device__ inline void largest_id(const Times &times, const int *by_count, const int *null_, int distinct, int &best, int &of_null) {
     unsigned own = 0, other = 0, own_id = FULL, other_id = FULL;
     for (int r = threadIdx.x % WARP; r < distinct; r += WARP) {
-        const unsigned one = times[r * stride], two = times[by_count[r] * stride], id = null_[r];
+        const unsigned one = times(r), two = times(by_count[r]), id = null_[r];
         if (own_id == FULL || one > own) { own = one; own_id = r; } // r grows
         if (other_id == FULL || two > other || (two == other && id < other_id)) { other = two; other_id = id; }
     }

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headscope.measures.cuda.arguments import (
     FIELDS,
+    LEVEL_WARPS,
     POINTERS,
     TILE,
     TILE_WARPS,
@@ -66,7 +67,7 @@ class TileLayers:
         memory = level_tile_bytes()
         self._launches = (
             ("by_tile", (many, size), WARP * TILE_WARPS, by_tile_bytes(sums.constants)),
-            ("level_tile", (many, sums.blocks(numbers, memory, kernels)), WARP * TILE_WARPS, memory),
+            ("level_tile", (many, sums.blocks(numbers, memory, kernels)), WARP * LEVEL_WARPS, memory),
         )
         self._parts = torch.empty((-(-size // TOGETHER), many, cells_of(tokens)), dtype=torch.float32, device=device)
         self._tiles = tiles_of(tokens)

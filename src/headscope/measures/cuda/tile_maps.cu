@@ -64,16 +64,17 @@ __device__ inline void begin_softmax(const Args &of, const Chip &on, int b, floa
         }
 #pragma unroll
         for (int e = 0; e < 8; e++)
-            for (int q = 2 * f; q < 2 * f + 2; q++) largest = fmaxf(largest, sums[e][q] *= scaling);
-        largest = most_of_four(largest);
+            for (int q = 2 * f; q < 2 * f + 2; q++) largest = fmaxf(largest, sums[e][q]);
+        largest = most_of_four(largest) * scaling; // which is above zero
         const float from = largest == -infinity() ? 0.0f : largest;
 #pragma unroll
         for (int e = 0; e < 8; e++)
             for (int q = 2 * f; q < 2 * f + 2; q++) {
-                const float away = !all && sums[e][q] == -infinity() ? FAR_BELOW : sums[e][q] - from, root = power_of_two(away);
+                const float away = !all && sums[e][q] == -infinity() ? FAR_BELOW : fused(sums[e][q], scaling, -from);
+                const float root = power_of_two(away), part = root * root;
                 sums[e][q] = root;
-                sum = fused(root, root, sum);
-                spread = fused(root * root, away, spread);
+                sum += part;
+                spread = fused(part, away, spread);
             }
         sum = added_by_four(sum), spread = added_by_four(spread);
         if (t == 0) on.parts[warp / 8 * TILE + i] = {largest, sum, spread};
@@ -84,7 +85,7 @@ __device__ inline void begin_softmax(const Args &of, const Chip &on, int b, floa
 __device__ inline void end_softmax(const Args &of, const Chip &on, int b, float (*sums)[4]) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP;
     const int strip = warp % 8 * 16, columns = warp / 8 * 64, queries = of.queries_of[b];
-    float of_columns[16] = {};
+    float of_columns[16], by[2];
 #pragma unroll
     for (int f = 0; f < 2; f++) {
         const int i = strip + g + 8 * f;
@@ -94,32 +95,27 @@ __device__ inline void end_softmax(const Args &of, const Chip &on, int b, float 
         const float of_two = two.largest == -infinity() ? 0.0f : power_of_two(two.largest - largest);
         const float sum = of_one * of_one * one.sum + of_two * of_two * two.sum;
         const bool reads = i < queries && sum != 0; // a sum that is no number stays so
-        const float by = reads ? (warp < 8 ? of_one : of_two) * over_root(sum) : 0.0f;
+        by[f] = reads ? (warp < 8 ? of_one : of_two) * over_root(sum) * SCALE : 0.0f;
         if (t == 0 && warp < 8) {
             const float of_first = of_one > 0 ? of_one * of_one * (one.spread + one.sum * (one.largest - largest)) : 0.0f;
             const float of_second = of_two > 0 ? of_two * of_two * (two.spread + two.sum * (two.largest - largest)) : 0.0f;
             on.spread[i] = reads ? logarithm(sum) - FROM_ROOT * (of_first + of_second) / sum : 0.0f;
         }
-        unsigned *upper = on.word + i * ROW + columns / 2 + t, *lower = upper + PLANE;
+    }
+    unsigned *upper = on.word + (strip + g) * ROW + columns / 2 + t, *lower = upper + PLANE;
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            const float x = sums[e][2 * f] * by, y = sums[e][2 * f + 1] * by;
+    for (int e = 0; e < 8; e++) {
+        of_columns[2 * e] = of_columns[2 * e + 1] = 0;
+        for (int f = 0; f < 2; f++) {
+            const float x = sums[e][2 * f] * by[f], y = sums[e][2 * f + 1] * by[f];
             of_columns[2 * e] = fused(x, x, of_columns[2 * e]), of_columns[2 * e + 1] = fused(y, y, of_columns[2 * e + 1]);
-            const unsigned word = two_halves(x * SCALE, y * SCALE);
-            upper[4 * e] = word;
-            lower[4 * e] = two_halves(fused(x, SCALE, -lower_half(word)), fused(y, SCALE, -upper_half(word)));
+            const unsigned word = two_halves(x, y);
+            upper[8 * f * ROW + 4 * e] = word;
+            lower[8 * f * ROW + 4 * e] = two_halves(x - lower_half(word), y - upper_half(word));
         }
     }
-#pragma unroll
-    for (int number = 8; number > 1; number /= 2) { // each lane ends with two of the sixteen columns
-        const bool second = lane & 2 * number;
-#pragma unroll
-        for (int k = 0; k < number; k++) {
-            const float sent = second ? of_columns[k] : of_columns[k + number], kept = second ? of_columns[k + number] : of_columns[k];
-            of_columns[k] = kept + __shfl_xor_sync(FULL, sent, 2 * number);
-        }
-    }
-    *(Pair *)(on.of_strips + warp % 8 * TILE + columns + 8 * g + 2 * t) = {of_columns[0], of_columns[1]};
+    deal_out<8, 2>(of_columns, 16); // each lane ends with two of the sixteen columns
+    *(Pair *)(on.of_strips + warp % 8 * TILE + columns + 8 * g + 2 * t) = {of_columns[0] * (1 / SCALE / SCALE), of_columns[1] * (1 / SCALE / SCALE)};
 }
 
 // How much the tokens of pairs read each other, and rows of the map compared with rows, for the halves of tiles of a warp.
@@ -151,7 +147,9 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
             const int i = at.one + g + q / 2 * 8, j = second + 2 * t + q % 2, r = q / 2;
             const float x = q % 2 ? upper_half(there[r]) + upper_half(there[r + 2]) : lower_half(there[r]) + lower_half(there[r + 2]);
             const float y = q % 2 ? upper_half(back[r]) + upper_half(back[r + 2]) : lower_half(back[r]) + lower_half(back[r + 2]);
-            const float over = !of.allowed ? 0.5f : i < tokens && j < tokens ? of.directions[((i64)b * tokens + i) * tokens + j] : 0.0f;
+            direct[m][q] = fused(x, x, y * y); // but for a factor, where all tokens read as many
+            if (!of.allowed) continue;
+            const float over = i < tokens && j < tokens ? of.directions[((i64)b * tokens + i) * tokens + j] : 0.0f;
             direct[m][q] = (x * x * on.reads[i] + y * y * on.reads[j]) * over;
         }
     }
@@ -159,12 +157,15 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
 
 // What they say of pairs, where the map was. All threads have left it.
 __device__ inline void put_pairs(const Chip &on, int halves, float (*direct)[HALF], float (*rows)[HALF]) {
-    Four *to = (Four *)on.word + threadIdx.x;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    float *to = (float *)on.word + warp * HALF * WARP + lane;
 #pragma unroll
     for (int m = 0; m < OF_WARP; m++) {
-        if ((int)threadIdx.x / WARP + m * TILE_WARPS >= halves) break;
-        to[m * TILE_THREADS] = {direct[m][0], direct[m][1], direct[m][2], direct[m][3]};
-        to[m * TILE_THREADS + MOST_HALVES * WARP] = {rows[m][0], rows[m][1], rows[m][2], rows[m][3]};
+        if (warp + m * TILE_WARPS >= halves) break;
+        for (int q = 0; q < HALF; q++) {
+            to[(m * TILE_WARPS * HALF + q) * WARP] = direct[m][q];
+            to[((m * TILE_WARPS + MOST_HALVES) * HALF + q) * WARP] = rows[m][q];
+        }
     }
 }
 

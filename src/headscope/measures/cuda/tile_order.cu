@@ -1,12 +1,11 @@
 // What needs no threshold, of pairs in tiles: order bins, and what follows from them.
 
 // S over two lengths, rounded as it is everywhere else.
-__device__ inline float over_lengths(float x, const Token &i, const Token &j, bool unusual) {
-    const float size = i.length * j.length;
-    if (unusual) return size > 0 ? x / size : 0.0f;
-    const float over = i.inverse * j.inverse, q = x * over; // but for its last digits
+__device__ inline float over_lengths(float x, const Token &i, const Token &j) {
+    const float size = i.length * j.length, over = i.inverse * j.inverse, q = x * over; // but for its last digits
     return fused(fused(-size, q, x), over, q);
 }
+__device__ __noinline__ float over_unusual_lengths(float x, float size) { return size > 0 ? x / size : 0.0f; }
 
 // 1 over the largest power of two that is not above x, which is positive and ordinary.
 __device__ inline float over_power_of_two(float x) { return __uint_as_float(0x7f000000u - (__float_as_uint(x) & 0x7f800000u)); }
@@ -22,15 +21,7 @@ struct Middles {
     // Those of a warp: each lane ends with one number, lane 2k and 2k + 1 with the k-th.
     __device__ inline void put(float *to) {
         const int lane = threadIdx.x % WARP;
-#pragma unroll
-        for (int number = SLOTS / 2; number > 0; number /= 2) {
-            const bool second = lane & 2 * number;
-#pragma unroll
-            for (int k = 0; k < number; k++) {
-                const float sent = second ? sums[k] : sums[k + number], kept = second ? sums[k + number] : sums[k];
-                sums[k] = kept + __shfl_xor_sync(FULL, sent, 2 * number);
-            }
-        }
+        deal_out<SLOTS / 2, 1>(sums, 16);
         const float sum = sums[0] + __shfl_xor_sync(FULL, sums[0], 1);
         for (int k = WARP / 2; k > 0; k /= 2) largest = fmaxf(largest, __shfl_xor_sync(FULL, largest, k));
         if (lane % 2 == 0) to[lane / 2] = lane / 2 < SLOTS - 1 ? sum : largest;
@@ -45,28 +36,53 @@ __device__ inline Four quarters_of(const float *edges) {
 
 // Which pairs are counted by region: of the three the two with fewer pairs; see `count_pairs`.
 struct Regions {
-    bool counted;
-    int other; // tokens of the pair that are high, beside 1
+    int one, other; // tokens of the pair that are high
 
-    __device__ Regions(int high, int n) : counted(high >= 2 && n - high >= 2), other(2 * high > n ? 0 : 2) {}
+    __device__ Regions(int high, int n) : one(1), other(2 * high > n ? 0 : 2) {
+        if (high < 2 || n - high < 2) one = other = -1;
+    }
 };
 
-// The bin of a value of a reading or map, and what is counted by it.
-__device__ inline void count_value(const Chip &on, float x, int v, const Four &quarters, int kind, const Token &i, const Token &j, const Regions &regions) {
+// What lies so many bytes from the beginning of a table.
+template <class T> __device__ inline T &bytes_from(T *begin, int bytes) { return *(T *)((char *)begin + bytes); }
+
+// How many edges lie below a value of a reading or map, in bytes of a table of whole numbers.
+__device__ inline int bin_of_order(float x, const float *edges, const Four &quarters) {
     const bool high = x > quarters.at[1], higher = x > (high ? quarters.at[2] : quarters.at[0]);
-    int bin = (high ? 8 : 0) + (higher ? 4 : 0);
-    const Four three = *(const Four *)(on.edges + v * ORDER_BINS + bin);
-    for (int e = 0; e < 3; e++) if (x > three.at[e]) bin++;
-    atomicAdd(&on.histogram[v * MOST_KINDS * ORDER_BINS + kind + bin], 1);
-    if (v >= READINGS) return;
-    const int region = i.high + j.high;
-    if (regions.counted && (region == 1 || region == regions.other)) {
-        const int band = kind / (ORDER_BINS * RELATIONS);
-        atomicAdd(&on.regions[((v * MOST_BANDS + band) * 2 + (region != 1)) * ORDER_BINS + bin], 1);
+    const int begin = (high ? 32 : 0) + (higher ? 16 : 0);
+    const Four three = *(const Four *)&bytes_from(edges, begin);
+    const int first = x > three.at[0] ? 4 : 0, second = x > three.at[1] ? 4 : 0, third = x > three.at[2] ? 4 : 0;
+    return begin + first + second + third;
+}
+
+// One pair: its bins, what is counted by them, and moments. What is not to be counted is counted where nobody asks for it:
+// lanes that part would have to wait for each other.
+__device__ inline void count_pair_of_tile(const Chip &on, Middles &middles, const float *x, int kind, const Token &i, const Token &j, const Regions &regions) {
+    const bool real = kind != NO_PAIR;
+    const int region = i.high + j.high, none = (int)sizeof(int) * (int)(on.nowhere - on.regions);
+    const bool marked = real & ((region == regions.one) | (region == regions.other));
+    const int of_region = kind / (OF_KIND * RELATIONS) * 2 * OF_KIND + (region != 1 ? OF_KIND : 0);
+    float moved[SHOWN];
+#pragma unroll
+    for (int v = 0; v < SHOWN; v++) {
+        const Four quarters = on.quarters[v];
+        const int bin = bin_of_order(x[v], on.edges + v * ORDER_BINS, quarters);
+        atomicAdd(&bytes_from(on.histogram + v * (MOST_KINDS + 1) * ORDER_BINS, kind + bin), 1);
+        if (v < READINGS) {
+            const int beside = v * MOST_BANDS * 2 * OF_KIND, to_degree = (int)sizeof(int) * (int)(on.degree + v * TILE - on.regions);
+            const bool top = real & (bin == OF_KIND - (int)sizeof(int));
+            atomicAdd(&bytes_from(on.regions, marked ? of_region + beside + bin : none), 1);
+            atomicAdd(&bytes_from(on.regions, top ? to_degree + i.place : none), 1);
+            atomicAdd(&bytes_from(on.regions, top ? to_degree + j.place : none), 1);
+        }
+        moved[v] = real ? (x[v] - quarters.at[1]) * quarters.at[3] : 0.0f;
+        middles.sums[v] += moved[v];
+        middles.sums[SHOWN + v] = fused(moved[v], moved[v], middles.sums[SHOWN + v]);
     }
-    if (bin == ORDER_BINS - 1) {
-        atomicAdd(&on.degree[v * TILE + i.place], 1);
-        atomicAdd(&on.degree[v * TILE + j.place], 1);
+    middles.largest = fmaxf(middles.largest, real ? x[0] : -infinity());
+    for (int k = 0; k < READINGS * MAPS; k++) {
+        float &sum = middles.sums[PRODUCTS + k];
+        sum = fused(moved[k / AT_LEAST_ONE(MAPS)], moved[READINGS + k % AT_LEAST_ONE(MAPS)], sum);
     }
 }
 
@@ -74,46 +90,30 @@ __device__ inline void count_tiles(const Args &of, const Chip &on, Middles &midd
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     const bool unusual = *on.unusual;
     const Regions regions(on.count[READINGS], n);
-    const Kinds *kinds = (const Kinds *)(of.cells + (i64)b * halves * (HALF * WARP)) + threadIdx.x;
-    const Four *similar = (const Four *)(of.similar + head * halves * (HALF * WARP)) + threadIdx.x;
-    const Four *direct = (const Four *)on.word + lane;
-    int half = threadIdx.x / WARP;
-    if (half >= halves) return;
-    Kinds next_kinds = *kinds;
-    Four next = *similar;
+    const short *kinds = of.cells + (i64)b * halves * (HALF * WARP) + lane;
+    const float *similar = of.similar + head * halves * (HALF * WARP) + lane, *direct = (const float *)on.word + lane;
 #pragma unroll 1
-    for (; half < halves; half += TILE_WARPS) {
-        const Kinds own = next_kinds;
-        const Four s = next;
-        kinds += TILE_THREADS, similar += TILE_THREADS;
-        if (half + TILE_WARPS < halves) next_kinds = *kinds, next = *similar; // on their way from memory meanwhile
+    for (int half = threadIdx.x / WARP; half < halves; half += TILE_WARPS) {
         const Strips at(half / 2);
         const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
-        const Token token[4] = {of_one[0], of_one[8], of_other[0], of_other[1]};
-        float away[READINGS][HALF];
-#pragma unroll
-        for (int v = 0; v < SHOWN; v++) {
-            Four x = v < READINGS ? s : direct[(v == READINGS ? half : half + MOST_HALVES) * WARP];
-            const Four quarters = on.quarters[v];
-            const float by = quarters.at[3], from = -quarters.at[1] * by;
-#pragma unroll
-            for (int q = 0; q < HALF; q++) {
-                if (v < READINGS) away[v][q] = 0;
-                if (own.of[q] < 0) continue; // no pair
-                const Token &i = token[q / 2], &j = token[2 + q % 2];
-                if (v < READINGS && scaled_of[v]) x.at[q] = over_lengths(x.at[q], i, j, unusual);
-                count_value(on, x.at[q], v, quarters, own.of[q], i, j, regions);
-                const float moved = fused(x.at[q], by, from);
-                if (v == 0) middles.largest = fmaxf(middles.largest, x.at[q]);
-                middles.sums[v] += moved;
-                middles.sums[SHOWN + v] = fused(moved, moved, middles.sums[SHOWN + v]);
-                if (v < READINGS) away[v][q] = moved;
-                else
-                    for (int r = 0; r < READINGS; r++) {
-                        float &sum = middles.sums[PRODUCTS + r * MAPS + v - READINGS];
-                        sum = fused(away[r][q], moved, sum);
-                    }
+        const int begin = half * (HALF * WARP);
+        float next = similar[begin];
+        int next_kind = kinds[begin];
+#pragma unroll 1
+        for (int q = 0; q < HALF; q++) {
+            const int cell = begin + q * WARP, kind = next_kind, after = q < HALF - 1 ? cell + WARP : cell;
+            const float s = next;
+            next = similar[after], next_kind = kinds[after]; // on their way from memory meanwhile
+            const Token i = of_one[q / 2 * 8], j = of_other[q % 2];
+            float x[SHOWN];
+            for (int v = 0; v < READINGS; v++) {
+                x[v] = s;
+                if (!scaled_of[v]) continue;
+                x[v] = over_lengths(s, i, j);
+                if (unusual) x[v] = over_unusual_lengths(s, i.length * j.length);
             }
+            for (int m = 0; m < MAPS; m++) x[READINGS + m] = direct[m * MOST_HALVES * HALF * WARP + cell];
+            count_pair_of_tile(on, middles, x, kind, i, j, regions);
         }
     }
 }
@@ -129,7 +129,10 @@ __device__ inline void sample_tiles(const Args &of, const Chip &on, int b, i64 h
         const unsigned sample = of.samples[(i64)b * SAMPLED + k];
         const int i = on.position[sample >> 16], j = on.position[sample & 0xffff], cell = cell_of(i, j);
         const float own = similar[cell];
-        for (int v = 0; v < READINGS; v++) x[v] = scaled_of[v] ? over_lengths(own, on.token[i], on.token[j], unusual) : own;
+        for (int v = 0; v < READINGS; v++) {
+            x[v] = scaled_of[v] ? over_lengths(own, on.token[i], on.token[j]) : own;
+            if (scaled_of[v] && unusual) x[v] = over_unusual_lengths(own, on.token[i].length * on.token[j].length);
+        }
         for (int m = 0; m < MAPS; m++) x[READINGS + m] = m ? rows[cell] : direct[cell];
     }
     for (int v = 0; v < SHOWN; v++) on.sample[v * SAMPLED + k] = x[v];
@@ -166,7 +169,7 @@ __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n,
     measure_values(of, on, b, h);
     similarities(of, on, b, h, halves); // waits for everybody
     look_in_tiles(of, on, b, h, halves);
-    if (thread < n) on.token[on.position[thread]].place = thread;
+    if (thread < n) on.token[on.position[thread]].place = thread * (int)sizeof(int);
     __syncthreads();
 }
 
@@ -192,7 +195,7 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __gr
     }
     __syncthreads();
     Four *to = (Four *)on.histogram;
-    for (int k = thread; k < SHOWN * MOST_KINDS * ORDER_BINS / 4; k += TILE_THREADS) to[k] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int k = thread; k < SHOWN * (MOST_KINDS + 1) * ORDER_BINS / 4; k += TILE_THREADS) to[k] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (warp < 4) {
         const int number = sum_of_warp(thread < n ? on.token[on.position[thread]].high : 0);
         if (lane == 0 && number) atomicAdd(&on.count[READINGS], number);

@@ -13,15 +13,13 @@
 // What is known of the token at a position.
 struct alignas(16) Token {
     float length, inverse; // of its output, and 1 over it
-    int place, high;       // among those that count; whether it is high in attention
+    int place, high;       // among those that count, in bytes; whether it is high in attention
 };
 
 // What half a row of scores comes to, beside the other half.
 struct RowPart { float largest, sum, spread; };
 
 #define MOST_HALVES 72 /* of tiles */
-#define MOST_BANDS 14
-#define MOST_KINDS (MOST_BANDS * RELATIONS)
 #define LARGER(x, y) ((x) > (y) ? (x) : (y))
 
 // What a block of `by_tile` has on the chip: what `by_order` has, and before that the map. The same for all windows, so that
@@ -38,19 +36,20 @@ struct Chip : Order {
     float *middles;    // (warps, SLOTS): what warps tell each other
     float *reads;      // (TILE,): how many tokens each may read
     int *unusual;      // whether a length is
+    int *nowhere;      // what nobody asks for
 
-    __device__ Chip(double *shared) : Order(MOST_KINDS, TILE, TILE) {
+    __device__ Chip(double *shared) : Order(MOST_KINDS + 1, TILE, TILE) {
         const int looks = 16 * TILE + 2 * (STEPS + 1) * CATEGORIES;
         word = (unsigned *)shared, won = (Won *)shared;
         histogram = (int *)(word + LARGER(2 * PLANE, MAPS * MOST_HALVES * HALF * WARP)), sample = (float *)histogram;
         parts = (RowPart *)histogram, of_strips = (float *)(parts + 2 * TILE), spread = of_strips + 8 * TILE;
         lengths = spread + TILE, counts = (int *)(lengths + TILE);
-        token = (Token *)(histogram + LARGER(SHOWN * MOST_KINDS * ORDER_BINS, LARGER(looks, SHOWN * SAMPLED)));
+        token = (Token *)(histogram + LARGER(SHOWN * (MOST_KINDS + 1) * ORDER_BINS, LARGER(looks, SHOWN * SAMPLED)));
         quarters = (Four *)(token + TILE), edges = (float *)(quarters + SHOWN), middles = edges + SHOWN * ORDER_BINS;
         keys = (u64 *)(middles + TILE_WARPS * SLOTS);
         reads = (float *)(keys + TILE), norms = reads + TILE, position = (int *)(norms + TILE), null_ = position + TILE;
         regions = null_ + TILE, degree = regions + READINGS * MOST_BANDS * 2 * ORDER_BINS;
-        times = degree + READINGS * TILE, count = times + READINGS * TILE, unusual = count + READINGS + 2;
+        times = degree + READINGS * TILE, count = times + READINGS * TILE, unusual = count + READINGS + 2, nowhere = unusual + 1;
     }
 };
 
@@ -91,18 +90,31 @@ template <int KIND> __device__ inline void multiply_vectors(float *d, const unsi
     else multiply_halves(d, a, b);
 }
 
+// Where the halves of tiles of a warp begin among the vectors, for the lane's part in loading them.
+struct Places {
+    int left[OF_WARP], right[OF_WARP];
+
+    __device__ Places() {
+        const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+#pragma unroll
+        for (int m = 0; m < OF_WARP; m++) {
+            const int half = warp + m * TILE_WARPS;
+            const Strips at(half / 2);
+            left[m] = (at.one + lane % 16) * STRIDE + lane / 16 * 4;
+            right[m] = (at.other + half % 2 * 8 + lane % 8) * STRIDE + lane / 8 * 4;
+        }
+    }
+};
+
 // Products of a stretch of the outputs, for the halves of tiles of a warp.
-template <int KIND> __device__ inline void multiply_outputs(const unsigned *vectors, int halves, int depth, float (*sums)[HALF]) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+template <int KIND> __device__ inline void multiply_outputs(const unsigned *vectors, const Places &places, int halves, int depth, float (*sums)[HALF]) {
 #pragma unroll
     for (int m = 0; m < OF_WARP; m++) {
-        const int half = warp + m * TILE_WARPS;
-        if (half >= halves) break;
-        const Strips at(half / 2);
-        const unsigned *left = vectors + (at.one + lane % 16) * STRIDE + lane / 16 * 4;
-        const unsigned *right = vectors + (at.other + half % 2 * 8 + lane % 8) * STRIDE + lane / 8 * 4;
-#pragma unroll 1
-        for (int k = 0; k < depth; k += 16) { // words, of two numbers
+        if ((int)threadIdx.x / WARP + m * TILE_WARPS >= halves) break;
+        const unsigned *left = vectors + places.left[m], *right = vectors + places.right[m];
+#pragma unroll
+        for (int k = 0; k < DEPTH / 2; k += 16) { // words, of two numbers
+            if (k >= depth) break;
             unsigned a[4], b[4], c[4];
             load_fragments(a, left + k);
             load_fragments(b, left + k + 8);
@@ -117,6 +129,7 @@ template <int KIND> __device__ inline void multiply_outputs(const unsigned *vect
 __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int halves) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, queries = of.queries_of[b], width = of.output_width;
     const i64 head = (i64)b * of.heads + h, from = b * of.output_batch + h * of.output_head;
+    const Places places;
     float sums[OF_WARP][HALF] = {};
 #pragma unroll 1
     for (int first = 0; first < width; first += DEPTH) {
@@ -127,14 +140,15 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
         copies_done();
         __syncthreads();
         const int depth = width - first < DEPTH ? (width - first + 1) / 2 : DEPTH / 2;
-        if (of.output_kind == 1) multiply_outputs<1>(on.word, halves, depth, sums);
-        else multiply_outputs<2>(on.word, halves, depth, sums);
+        if (of.output_kind == 1) multiply_outputs<1>(on.word, places, halves, depth, sums);
+        else multiply_outputs<2>(on.word, places, halves, depth, sums);
     }
 #pragma unroll
     for (int m = 0; m < OF_WARP; m++) {
         const int half = warp + m * TILE_WARPS;
         if (half >= halves) break;
-        ((Four *)(of.similar + (head * halves + half) * HALF * WARP))[lane] = {sums[m][0], sums[m][1], sums[m][2], sums[m][3]};
+        float *to = of.similar + (head * halves + half) * HALF * WARP + lane;
+        for (int q = 0; q < HALF; q++) to[q * WARP] = sums[m][q];
     }
 }
 
