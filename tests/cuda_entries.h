@@ -15,10 +15,10 @@ KERNEL(add_products, const Args *a, float *to) { RUN(add_products(*a, to)); }
 KERNEL(add_tiles, const Args *a, const float *parts, double *sums, int length) { RUN(add_tiles(*a, parts, sums, length)); }
 KERNEL(by_level_of_many, const Args *a) { RUN(by_level_of_many(*a)); }
 KERNEL(by_level, const Args *a) { RUN(by_level(*a)); }
-KERNEL(count_unique, const Choices *choices, const int *sizes, int windows, int heads) {
-    RUN(count_unique(*choices, sizes, windows, heads));
+KERNEL(count_unique, const Choices *choices, const Layers *layers, const int *sizes, int windows, int heads) {
+    RUN(count_unique(*choices, *layers, sizes, windows, heads));
 }
-KERNEL(add_windows, const Sums *sums, int windows) { RUN(add_windows(*sums, windows)); }
+KERNEL(add_windows, const Sums *sums, const Layers *layers, int windows) { RUN(add_windows(*sums, *layers, windows)); }
 KERNEL(mixed, const int *top, const double *drawn, const int *distinct, double *to, int layers, int windows, int heads,
        int most_ids) {
     RUN(mixed(top, drawn, distinct, to, layers, windows, heads, most_ids));

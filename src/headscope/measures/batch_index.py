@@ -22,7 +22,7 @@ from headscope.measures.loops import tokens as token_loops
 from headscope.measures.own_relations import Labels, label_numbers
 from headscope.measures.relations import RELATIONS, UNRELATED, relation_table
 from headscope.windows import WindowBatch, padded
-from headscope.windows.window import PUNCTUATION, STOP, Window
+from headscope.windows.window import END, PUNCTUATION, STOP, Window
 
 
 class TokenIndex(NamedTuple):
@@ -100,7 +100,10 @@ def index_tokens(
         padded([window.sentence for window in windows]),
         ids if repeated == "token" else padded([window.repeats(repeated) for window in windows]),
     )
-    counting = padded([window.counting(special) for window in windows])
+    lengths = np.array([len(window) for window in windows])
+    counting = np.arange(ids.shape[1]) < lengths[:, None]
+    if not special:
+        counting &= category > END
     sizes = counting.sum(1)
     positions = np.zeros((len(windows), max(1, sizes.max())), dtype=np.int64)
     positions[np.arange(positions.shape[1]) < sizes[:, None]] = np.nonzero(counting)[1]
@@ -109,14 +112,14 @@ def index_tokens(
     most_ids = max(1, by_id.distinct.max())
     return TokenIndex(
         tokens=tokens,
-        lengths=np.array([len(window) for window in windows]),
+        lengths=lengths,
         sentences=np.array([window.sentences for window in windows]),
         positions=positions,
         sizes=sizes,
         category=category,
         counting=counting,
         custom=_own_pairs(windows, counted, _most_pairs(positions.shape[1]), relations),
-        number=np.array([order.window_number(window.ids) for window in windows], dtype=np.uint64),
+        number=order.window_numbers([window.ids for window in windows]),
         sampled=np.minimum(sizes * (sizes - 1) // 2, order.SAMPLED),
         id_number=by_id.id_number,
         distinct=by_id.distinct,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -125,10 +124,9 @@ class StackSums:
         sums["pairless"] += int((queries.sizes < 2).sum())
         own = np.arange(keys.category.shape[1]) < keys.lengths[:, None]  # what is no padding
         sums["tokens"] += np.bincount(keys.category[own], minlength=len(CATEGORIES))
-        # Most windows have their tokens in the same places: those are counted together.
-        for pattern, number in Counter(row.tobytes() for row in queries.counting).items():
-            places = np.flatnonzero(np.frombuffer(pattern, dtype=bool))
-            sums["position_pairs"][np.ix_(places, places)] += number * np.tri(len(places), k=-1, dtype=np.int64).T
+        counting = queries.counting.astype(np.float32)  # exact: there are fewer windows than float32 can count
+        both = np.triu(counting.T @ counting, 1).astype(np.int64)
+        sums["position_pairs"][: len(both), : len(both)] += both
 
     def no_top(self, windows: int) -> NDArray[np.int32]:
         """Room for the focal tokens from top pairs of all layers: (L, R, B, H)."""

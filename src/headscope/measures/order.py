@@ -7,6 +7,7 @@ All arithmetic is on unsigned 64-bit integers, which wrap round.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -35,14 +36,14 @@ def mix(values: UInts) -> UInts:
     return x
 
 
-def window_number(ids: NDArray[np.int64]) -> np.uint64:
-    """w: the first eight bytes of the SHA-256 of a window's ids.
+def window_numbers(windows: Sequence[NDArray[np.int64]]) -> UInts:
+    """w of each window: the first eight bytes of the SHA-256 of its ids.
 
-    >>> hex(int(window_number(np.array([101, 102]))))
-    '0x1feb46e6287d8409'
+    >>> [hex(int(number)) for number in window_numbers([np.array([101, 102])])]
+    ['0x1feb46e6287d8409']
     """
-    digest = hashlib.sha256(np.ascontiguousarray(ids, dtype="<i8").tobytes()).digest()
-    return np.uint64(int.from_bytes(digest[:8], "little"))
+    digests = [hashlib.sha256(ids.astype("<i8", copy=False).tobytes()).digest()[:8] for ids in windows]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
 def sampled_pairs(number: int, window: np.uint64) -> NDArray[np.int64]:

@@ -97,7 +97,7 @@ def window_pairs(window: Window, choices: Choices, own: Mapping[str, Labels]) ->
     )
     bands = bands_of_distances(len(window))  # (T - 1,)
     band = torch.from_numpy(bands)[second - first - 1]
-    number = order.window_number(window.ids)
+    number = order.window_numbers([window.ids])[0]
     sampled = order.sampled_pairs(len(first), number)
     same = by_first_place(torch.from_numpy(window.ids), counting)
     _, first_places, times = np.unique(same[counting].numpy(), return_index=True, return_counts=True)

@@ -52,7 +52,8 @@ def collate(
     >>> collate([[5, 6, 7], [8]], pad=0, device="cpu").mask.tolist()
     [[1, 1, 1], [1, 0, 0]]
     """
-    mask = padded([np.ones(len(window), dtype=np.int64) for window in windows])
+    lengths = np.array([len(window) for window in windows])
+    mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
     ids, of_texts = padded(windows, pad), None if types is None else to_device(padded(types), device)
     return Batch(to_device(ids, device), to_device(mask, device), of_texts, not mask.all())
 

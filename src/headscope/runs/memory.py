@@ -13,6 +13,7 @@ from headscope.measures.table_sizes import table_bytes
 from headscope.measures.variables import Shape
 
 EVERY = 128  # windows
+EVERY_ON_CARD = 16_384  # where little is freed, and a pause of the host is one of the card
 
 
 def check_tables(shapes: Iterable[Shape]) -> None:
@@ -36,12 +37,12 @@ def _trim() -> Callable[[int], int] | None:
 class Trimmer:
     """Gives freed memory back to the system after every so many windows, whatever the size of shards and batches."""
 
-    def __init__(self) -> None:
-        self._trim, self._since = _trim(), 0
+    def __init__(self, every: int = EVERY) -> None:
+        self._trim, self._since, self._every = _trim(), 0, every
 
     def ran(self, windows: int) -> None:
         """Tell that so many windows more are done."""
         self._since += windows
-        if self._trim is not None and self._since >= EVERY:
+        if self._trim is not None and self._since >= self._every:
             self._since = 0
             self._trim(0)

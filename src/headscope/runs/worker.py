@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from headscope.choices import COMPILED, CUDA, TORCH
+from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator, NotFinite
 from headscope.measures.batch_index import indexed
@@ -22,7 +22,7 @@ from headscope.models.plain import SDPA, attention_by
 from headscope.models.reading import OutOfMemory, Reader, make_batch
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
-from headscope.runs.memory import Trimmer, check_tables
+from headscope.runs.memory import EVERY, EVERY_ON_CARD, Trimmer, check_tables
 from headscope.runs.paths import make_accumulator
 from headscope.runs.plan import MOST_WINDOWS, batch_size_of
 from headscope.runs.settings import Settings
@@ -92,7 +92,7 @@ class Worker:
         self._attention = attention_by(model.network, SDPA)
         self.shapes = stack_shapes(model.stacks, settings)
         check_tables(self.shapes.values())
-        self.trimmer = Trimmer()
+        self.trimmer = Trimmer(EVERY_ON_CARD if path in (CUDA, CUDA_EAGER) else EVERY)
         choices = settings.choices
         self.cutting = Cutting(
             model.tokenizer, model.template, choices.window, choices.windows, choices.seed,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headscope.choices import Choices
 from headscope.errors import HeadscopeError
-from headscope.measures.batch_index import BatchIndex, index_of
+from headscope.measures.batch_index import StackIndex, index_of
 from headscope.measures.columns import row_tables
 from headscope.measures.cuda.arguments import Constants
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
@@ -90,14 +90,14 @@ class CudaBatch:
     def finish(self) -> None:
         """Add what heads of all layers have chosen."""
         for own in self._stacks.values():
-            own.sums.add_chosen(own.rooms, own.batch, own.kernels)
+            own.finish()
         self._stacks.clear()
 
 
 class _StackBatch:
     """A batch in one stack: what the kernels know of it, and where they put what they find."""
 
-    def __init__(self, sums: DeviceSums, heads: LayerHeads, index: BatchIndex, kernels: Kernels) -> None:
+    def __init__(self, sums: DeviceSums, heads: LayerHeads, index: StackIndex, kernels: Kernels) -> None:
         self.sums, self.kernels = sums, kernels
         device = heads.outputs.device
         self.batch = DeviceBatch(*index.tokens_of_stack(heads.stack), device)
@@ -107,11 +107,13 @@ class _StackBatch:
         self.read: DeviceReadable | None = None
         self._readable: Tensor | None = None  # whom the layers since may read
         self._tiles: TileLayers | None = None
+        self._places: list[int] = []  # layers since then
 
     def add(self, heads: LayerHeads) -> Filled:
         """Have one layer counted; gives what was filled."""
         sums, place = self.sums, self.sums.shape.layers.index(heads.layer)
         if self.read is None or self._readable is not heads.readable:  # in most models the same for all layers
+            self._add_even()
             self.read, self._readable = self.batch.read_by(heads.readable, cross=sums.shape.cross), heads.readable
             self._tiles = TileLayers(sums, heads, self.batch, self.read, self.kernels) if self.tiled else None
         filled = self.rooms.of_layer(place)
@@ -119,5 +121,17 @@ class _StackBatch:
             self._tiles.add(heads, filled)
         else:
             sums.add_layer(heads, self.batch, self.read, filled, self.kernels)
-        sums.add_up(place, filled, self.batch, self.read, self.kernels)
+        self._places.append(place)
         return filled
+
+    def _add_even(self) -> None:
+        """Add what even attention would give in the layers since who may read whom has changed."""
+        if self.read is not None:
+            self.sums.add_even(self._places, self.read)
+        self._places.clear()
+
+    def finish(self) -> None:
+        """Add up what was filled in all layers, and what their heads have chosen."""
+        self._add_even()
+        self.sums.add_up(self.rooms, self.batch, self.kernels)
+        self.sums.add_chosen(self.rooms, self.batch, self.kernels)

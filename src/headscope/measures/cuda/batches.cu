@@ -1,11 +1,14 @@
 // Over heads and windows.
 
+// Where numbers of layers lie: those of the next one so many bytes further.
+struct Layers { i64 rows, from_step, to_step; };
+
 // How many different tokens the heads of a layer have chosen: a thread to a window and step. (B, H, steps) to (steps, H + 1).
-extern "C" __global__ void count_unique(const __grid_constant__ Choices choices, const int *sizes, int windows, int heads) {
-    const Choice choice = choices.row[blockIdx.y];
-    const int steps = choice.steps;
-    const int *chosen = (const int *)choice.from;
-    u64 *counts = (u64 *)choice.to;
+extern "C" __global__ void count_unique(const __grid_constant__ Choices choices, const __grid_constant__ Layers layers, const int *sizes, int windows, int heads) {
+    const Choice choice = choices.row[blockIdx.y % layers.rows];
+    const int steps = choice.steps, layer = blockIdx.y / layers.rows;
+    const int *chosen = (const int *)(choice.from + layer * layers.from_step);
+    u64 *counts = (u64 *)(choice.to + layer * layers.to_step);
     for (int place = blockIdx.x * blockDim.x + threadIdx.x; place < windows * steps; place += gridDim.x * blockDim.x) {
         const int b = place / steps, k = place % steps;
         if (sizes[b] < 2) continue;
@@ -21,8 +24,9 @@ extern "C" __global__ void count_unique(const __grid_constant__ Choices choices,
 }
 
 // What each head made of each window, added up in the order of the windows: a thread to a number.
-extern "C" __global__ void add_windows(const __grid_constant__ Sums sums, int windows) {
-    const Sum sum = sums.row[blockIdx.y];
+extern "C" __global__ void add_windows(const __grid_constant__ Sums sums, const __grid_constant__ Layers layers, int windows) {
+    Sum sum = sums.row[blockIdx.y % layers.rows];
+    sum.from += blockIdx.y / layers.rows * layers.from_step, sum.to += blockIdx.y / layers.rows * layers.to_step;
     for (int e = blockIdx.x * blockDim.x + threadIdx.x; e < sum.number; e += gridDim.x * blockDim.x) {
         double total = 0;
         i64 count = 0;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -138,20 +140,28 @@ class DeviceSums:
             lambda: self._on_host(heads, products, weights, batch, read),
         )
 
-    def add_up(self, place: int, filled: Filled, batch: DeviceBatch, read: DeviceReadable, kernels: Kernels) -> None:
-        """Add up over heads and windows what the kernels filled of a layer."""
-        size, heads, launch = len(batch.queries.lengths), self.shape.heads, kernels.launcher()
-        choices, sums = self._lists(filled.layout)
-        begin, kept = filled.room.data_ptr(), self.room_of(place, filled.room.device).data_ptr()
-        choices, sums = choices.copy(), sums.copy()
-        choices[:, :2] += (begin, kept)
-        sums[:, :2] += (begin, kept)
-        sums[-1, 0] = read.even_by_category.data_ptr()
-        many = -(-size * STEPS // NARROW)
-        launch("count_unique", (many, len(choices)), NARROW, 0, packed_list(choices, MOST_CHOICES),
-               batch.tensors["sizes"], size, heads)  # fmt: skip
-        many = -(-int(sums[:, -1].max()) // NARROW)
-        launch("add_windows", (many, len(sums)), NARROW, 0, packed_list(sums, MOST_SUMS), size)
+    def add_up(self, rooms: Rooms, batch: DeviceBatch, kernels: Kernels) -> None:
+        """Add up over heads and windows what the kernels filled of all layers of a batch."""
+        assert self._room is not None
+        size, heads, layers, launch = len(batch.queries.lengths), self.shape.heads, len(rooms.room), kernels.launcher()
+        choices, sums = self._lists(rooms.layout)
+        begins = (rooms.room.data_ptr(), self._room.data_ptr())
+        steps = (rooms.layout.size, self.kept.size)
+        for name, rows, most, numbers, others in (
+            ("count_unique", choices, MOST_CHOICES, size * STEPS, (batch.tensors["sizes"], size, heads)),
+            ("add_windows", sums, MOST_SUMS, int(sums[:, -1].max()), (size,)),
+        ):
+            placed = rows.copy()
+            placed[:, :2] += begins
+            of_layers = struct.pack("3q", len(rows), *steps)
+            grid = (-(-numbers // NARROW), len(rows) * layers)
+            launch(name, grid, NARROW, 0, packed_list(placed, most), of_layers, *others)
+
+    def add_even(self, places: Sequence[int], read: DeviceReadable) -> None:
+        """Add what even attention gives to categories, in the layers that may read the same tokens."""
+        assert self._room is not None
+        of_layers = self.kept.view_of_all(self._room, "sum_even")  # (L, C)
+        of_layers[list(places)] += read.even_by_category.sum(0)
 
     def numbers(self, read: LayerHeads, laid_out: dict[str, int], batch: DeviceBatch) -> dict[str, int]:
         """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
@@ -272,7 +282,6 @@ class DeviceSums:
         rows = [(begins[name], kept[f"sum_{name}"], doubles, number[name]) for name in SUMMED]
         rows += [(begins[name], kept[f"sum_{name}"], counts, number[name]) for name in COUNTED]
         rows.append((begins["high_pairs"], kept["sum_focal_few"], few, number["high_pairs"]))
-        rows.append((0, kept["sum_even"], doubles, len(CATEGORIES)))  # which lies elsewhere
         return np.array(choices, dtype=np.int64), np.array(rows, dtype=np.int64)
 
     def _on_host(
@@ -323,13 +332,11 @@ class DeviceSums:
         rooms = None if self._room is None else to_host(self._room)
         related, weight = self.pairs.taken()
         arrays["base_pairs"] += related
-        for k, layer in enumerate(shape.layers):
-            if rooms is None or layer not in self._ran:
-                continue
-            kept = self.kept.on_host(rooms[k])
-            if kept["not_finite"][0]:
-                raise NotFinite(stack, layer)
-            self._put(k, kept, weight)
+        if rooms is not None:
+            kept = {name: self.kept.view_of_all(rooms, name).numpy() for name in self.kept.arrays}
+            for layer in np.flatnonzero(kept["not_finite"][:, 0]):
+                raise NotFinite(stack, shape.layers[layer])
+            self._put(kept, weight * np.isin(shape.layers, list(self._ran))[:, None])
         if self._focal:
             for k, tokens in enumerate(torch.cat(self._focal, dim=1).cpu().numpy()):
                 self.host.focal[k].note(tokens)
@@ -342,43 +349,34 @@ class DeviceSums:
         self._mixed.clear()
         return self.host.variables()
 
-    def _put(self, k: int, kept: dict[str, NDArray[Any]], weight: NDArray[np.float64]) -> None:
-        """One layer's sums into the arrays of the whole."""
-        arrays, shape, readings = self.host.arrays, self.shape, len(self.shape.readings)
+    def _put(self, kept: dict[str, NDArray[Any]], weight: NDArray[np.float64]) -> None:
+        """The sums of all layers, (L, …), into the arrays of the whole."""
+        arrays = self.host.arrays
         same = ("flat", "diagonal", "focal_share", "focal_few", "matched", "mask_sum", "mask_pairs")
-        for name in same:
-            if name in arrays:
-                arrays[name][k] += kept[f"sum_{name}"]
         renamed = {"attention": "given", "attention_weighted": "weighted", "attention_entropy": "entropy",
                    "focal_frequency": "frequency", "focal_distance": "reach", "focal_longest": "longest",
                    "attention_even": "even"}  # fmt: skip
-        for name, own in renamed.items():
-            arrays[name][k] += kept[f"sum_{own}"]
-        for name in ("attended", "attended_text"):
-            arrays[name][k] += kept[name]
-        arrays["pairs"][k] += kept["pairs"].reshape(arrays["pairs"].shape[1:])
-        if self.host.by_band:
-            arrays["distance_sum"][k] += kept["distance_sum"]
-        for place, name in enumerate(shape.relations):
-            arrays[f"pairs_{name}"][k] += kept["custom_pairs"][place].reshape(arrays["pairs"].shape[1:])
-        if MATRIX in arrays:
-            arrays[MATRIX][k] += kept[MATRIX]
-        arrays["contrast_weight"][k, :, :-1] += weight
-        arrays["contrast_weight"][k, :, -1] += kept["sum_inside"]
-        arrays["focal_unique"][k] += kept["focal_unique"]
-        arrays["focal_null"][k] += kept["focal_null_unique"]
-        for r in range(readings):
-            arrays["wins"][r, k] += kept["sum_wins"][:, r]
-            arrays["top_pairs"][r, k] += kept["top_pairs"][:, r].reshape(arrays["top_pairs"].shape[2:])
-            arrays["top_few"][r, k] += kept["top_few"][:, r]
-            arrays["top_matched"][r, k] += kept["sum_top_matched"][:, r]
-            arrays["norm_correlation"][r, k] += kept["sum_with_norms"][:, r]
-            arrays["top_unique"][r, k] += kept["top_unique"][r]
-            arrays["top_null"][r, k] += kept["top_null_unique"][r]
-            for m in range(self.maps):
-                arrays["attention_correlation"][r, m, k] += kept["sum_correlation"][:, r, m]
-        for m in range(self.maps):
-            arrays["attention_wins"][m, k, :, :-1] += kept["sum_map_wins"][:, m]
+        for name, own in ({name: name for name in same if name in arrays} | renamed).items():
+            arrays[name] += kept[f"sum_{own}"]
+        counted = {"attended": "attended", "attended_text": "attended_text", "pairs": "pairs",
+                   "focal_unique": "focal_unique", "focal_null": "focal_null_unique"}  # fmt: skip
+        counted |= {"distance_sum": "distance_sum"} if self.host.by_band else {}
+        counted |= {MATRIX: MATRIX} if MATRIX in arrays else {}
+        for name, own in counted.items():
+            arrays[name] += kept[own].reshape(arrays[name].shape)
+        for place, name in enumerate(self.shape.relations):
+            arrays[f"pairs_{name}"] += kept["custom_pairs"][:, place].reshape(arrays["pairs"].shape)
+        arrays["contrast_weight"][:, :, :-1] += weight[:, None]
+        arrays["contrast_weight"][:, :, -1] += kept["sum_inside"]
+        by_reading = {"wins": "sum_wins", "top_pairs": "top_pairs", "top_few": "top_few",
+                      "top_matched": "sum_top_matched", "norm_correlation": "sum_with_norms"}  # fmt: skip
+        for name, own in by_reading.items():  # (L, H, R, …) to (R, L, H, …)
+            arrays[name] += np.moveaxis(kept[own], 2, 0).reshape(arrays[name].shape)
+        for name, own in {"top_unique": "top_unique", "top_null": "top_null_unique"}.items():
+            arrays[name] += np.moveaxis(kept[own], 1, 0)
+        if self.maps:
+            arrays["attention_correlation"] += np.moveaxis(kept["sum_correlation"], (2, 3), (0, 1))
+            arrays["attention_wins"][..., :-1] += np.moveaxis(kept["sum_map_wins"], 2, 0)
 
 
 def _ids(numbers: Tensor, ids: Tensor) -> Tensor:

@@ -42,6 +42,12 @@ class Layout:
         end = self.begins[name] + math.prod(shape) * DTYPES[kind].itemsize
         return room[self.begins[name] : end].view(DTYPES[kind]).view(shape)
 
+    def view_of_all(self, rooms: Tensor, name: str) -> Tensor:
+        """The same array of several such pieces: (rooms, …) of (rooms, size) bytes."""
+        kind, shape = self.arrays[name]
+        end = self.begins[name] + math.prod(shape) * DTYPES[kind].itemsize
+        return rooms[:, self.begins[name] : end].view(DTYPES[kind]).view(len(rooms), *shape)
+
     def on_host(self, room: Tensor) -> dict[str, NDArray[Any]]:
         """All arrays, moved together."""
         moved = room.cpu()

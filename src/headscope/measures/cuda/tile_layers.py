@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.measures.cuda.arguments import (
@@ -64,6 +65,7 @@ class TileLayers:
         reals = {"theta": sums.choices.theta, "scaling": heads.scores.scaling}
         self._told = np.frombuffer(packed(numbers, reals, given), dtype=np.int64)
         self._kept = _places(sums.kept.begins)
+        self._filled: tuple[list[int], NDArray[np.int64]] | None = None
         memory = level_tile_bytes()
         self._launches = (
             ("by_tile", (many, size), WARP * TILE_WARPS, by_tile_bytes(sums.constants)),
@@ -88,7 +90,9 @@ class TileLayers:
         told[FIELDS["scaling"]] = np.float64(heads.scores.scaling).view(np.int64)
         places, begins = self._kept
         told[places] = begins + room.data_ptr()
-        places, begins = _places(filled.layout.begins)
+        if self._filled is None:
+            self._filled = _places(filled.layout.begins)
+        places, begins = self._filled
         told[places] = begins + filled.room.data_ptr()
         launch, packed_once = self.kernels.launcher(), told.tobytes()
         for name, grid, threads, memory in self._launches:
@@ -111,7 +115,7 @@ def by_eight(vectors: Tensor) -> Tensor:
     return torch.nn.functional.pad(vectors, (0, -vectors.shape[-1] % 8)).contiguous()
 
 
-def _places(begins: dict[str, int]) -> tuple[list[int], np.ndarray]:
+def _places(begins: dict[str, int]) -> tuple[list[int], NDArray[np.int64]]:
     """Which fields of what the kernels are told lie in a piece of memory, and how far from its beginning."""
     known = [name for name in begins if name in FIELDS]
     return [FIELDS[name] for name in known], np.array([begins[name] for name in known], dtype=np.int64)
