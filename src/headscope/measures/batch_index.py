@@ -6,7 +6,7 @@ compiled loops read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -211,6 +211,13 @@ class StackIndex:
         self.batch, self.length, self.choices, self.relations = batch, length, choices, relations
         self._indexed: dict[int, BatchIndex] = {}
         self._tokens: dict[int, TokenIndex] = {}
+        self._prepared: dict[str, Any] = {}
+
+    def prepared(self, stack: str, prepare: Callable[[TokenIndex, TokenIndex], Any]) -> Any:
+        """What an accumulator makes of the index of a stack; asked for in another thread, it is there beforehand."""
+        if stack not in self._prepared:
+            self._prepared[stack] = prepare(*self.tokens_of_stack(stack))
+        return self._prepared[stack]
 
     def of_stack(self, stack: str) -> tuple[BatchIndex, BatchIndex]:
         """The index of the tokens that query in a stack, and of those that are read."""

@@ -14,8 +14,9 @@ import torch
 from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH
 from headscope.errors import HeadscopeError
 from headscope.measures.accumulator import Accumulator, NotFinite
-from headscope.measures.batch_index import indexed
+from headscope.measures.batch_index import index_of, indexed
 from headscope.measures.columns import RowTable
+from headscope.measures.cuda.device_batch import arrays_of
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
 from headscope.models.plain import SDPA, attention_by
@@ -134,7 +135,12 @@ class Worker:
             return batch
         length = max(shape.length for shape in self.shapes.values())
         pairs = self.path == COMPILED  # a card relates pairs itself
-        return indexed(batch, length, settings.choices, self.relations, pairs=pairs)
+        batch = indexed(batch, length, settings.choices, self.relations, pairs=pairs)
+        if self.path in (CUDA, CUDA_EAGER):
+            index = index_of(batch, length, settings.choices, self.relations)
+            for stack in self.shapes:
+                index.prepared(stack, arrays_of)
+        return batch
 
     def shard(
         self,

@@ -15,7 +15,7 @@ from headscope.errors import HeadscopeError
 from headscope.measures.batch_index import StackIndex, index_of
 from headscope.measures.columns import row_tables
 from headscope.measures.cuda.arguments import Constants
-from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
+from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable, arrays_of
 from headscope.measures.cuda.device_sums import DeviceSums
 from headscope.measures.cuda.kernels import Kernels, cuda_kernels
 from headscope.measures.cuda.layout import Filled
@@ -100,7 +100,8 @@ class _StackBatch:
     def __init__(self, sums: DeviceSums, heads: LayerHeads, index: StackIndex, kernels: Kernels) -> None:
         self.sums, self.kernels = sums, kernels
         device = heads.outputs.device
-        self.batch = DeviceBatch(*index.tokens_of_stack(heads.stack), device)
+        arrays = index.prepared(heads.stack, arrays_of)
+        self.batch = DeviceBatch(*index.tokens_of_stack(heads.stack), arrays, device)
         self.rooms = sums.rooms(len(heads.outputs), self.batch.keys.category.shape[1], device)
         self.tiled = in_tiles(heads, sums, kernels)
         sums.pairs.add(self.batch, kernels, tiled=self.tiled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,38 +33,56 @@ class DeviceReadable(NamedTuple):
     allowed: Tensor | None  # (B, T, Tk): whether a token may read another; None where it may read all of its window
 
 
+class Arrays(NamedTuple):
+    """The arrays of a batch as they go to the card: in one piece of memory."""
+
+    layout: Layout
+    room: NDArray[np.uint8]
+
+
+def arrays_of(queries: TokenIndex, keys: TokenIndex) -> Arrays:
+    """What the kernels know of the tokens that query and of those that are read."""
+    ends = queries.class_ends
+    # Where the ids that occur as often begin: at the end of the class before.
+    starts = np.concatenate([np.zeros((len(ends), 1), dtype=ends.dtype), ends[:, :-1]], axis=1)
+    own_places = np.arange(ends.shape[1])
+    begins = np.maximum.accumulate(np.where(starts == own_places, own_places, 0), axis=1)
+    own: dict[str, NDArray[np.generic]] = {name: getattr(queries, name).astype(np.int32) for name in INTEGERS}
+    tokens, places = queries.tokens, queries.positions
+    related = {"word": tokens.word, "sentence": tokens.sentence, "same": tokens.same, "mark": tokens.mark}
+    own |= {name: np.take_along_axis(each, places, 1).astype(np.int32) for name, each in related.items()}
+    own |= {
+        "queries_of": queries.lengths.astype(np.int32),
+        "keys_of": keys.lengths.astype(np.int32),
+        "category": keys.category.astype(np.int32),
+        "is_counting": keys.counting.astype(np.int32),
+        "custom": queries.custom.astype(np.int32),
+        "class_begins": begins.astype(np.int32),
+        "number": queries.number.view(np.int64),
+        "counts": _by_position(queries.counting),
+        "ids": queries.ids,
+    }
+    layout = Layout({name: (C_TYPES[values.dtype.name], values.shape) for name, values in own.items()})
+    room = np.empty(layout.size, dtype=np.uint8)
+    for name, values in own.items():
+        begin = layout.begins[name]
+        room[begin : begin + values.nbytes] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    return Arrays(layout, room)
+
+
 @dataclass
 class DeviceBatch:
     """Index of the tokens that query and of those that are read, for one stack."""
 
     queries: TokenIndex
     keys: TokenIndex
+    arrays: Arrays
     device: torch.device
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        queries, keys = self.queries, self.keys
-        ends = queries.class_ends
-        # Where the ids that occur as often begin: at the end of the class before.
-        starts = np.concatenate([np.zeros((len(ends), 1), dtype=ends.dtype), ends[:, :-1]], axis=1)
-        own_places = np.arange(ends.shape[1])
-        begins = np.maximum.accumulate(np.where(starts == own_places, own_places, 0), axis=1)
-        own: dict[str, NDArray[np.generic]] = {name: getattr(queries, name).astype(np.int32) for name in INTEGERS}
-        tokens, places = queries.tokens, queries.positions
-        related = {"word": tokens.word, "sentence": tokens.sentence, "same": tokens.same, "mark": tokens.mark}
-        own |= {name: np.take_along_axis(each, places, 1).astype(np.int32) for name, each in related.items()}
-        own |= {
-            "queries_of": queries.lengths.astype(np.int32),
-            "keys_of": keys.lengths.astype(np.int32),
-            "category": keys.category.astype(np.int32),
-            "is_counting": keys.counting.astype(np.int32),
-            "custom": queries.custom.astype(np.int32),
-            "class_begins": begins.astype(np.int32),
-            "number": queries.number.view(np.int64),
-            "counts": _by_position(queries.counting),
-            "ids": queries.ids,
-        }
-        self.tensors = _moved(own, self.device)
+        moved = to_device(self.arrays.room, self.device)
+        self.tensors = {name: self.arrays.layout.view(moved, name) for name in self.arrays.layout.arrays}
 
     def read_by(self, readable: Tensor | None, *, cross: bool) -> DeviceReadable:
         """Who may read whom, and what even attention would give."""
@@ -88,17 +105,6 @@ class DeviceBatch:
         evenness = torch.where(several, 1 / number.clamp_min(2).double().log(), 0.0)
         told = None if readable is None else allowed.to(torch.uint8).contiguous()
         return DeviceReadable(number.int(), readers, evenness, even.contiguous(), directions, by_category, told)
-
-
-def _moved(arrays: Mapping[str, NDArray[np.generic]], device: torch.device) -> dict[str, Tensor]:
-    """Arrays on a device, moved in one piece of memory."""
-    layout = Layout({name: (C_TYPES[values.dtype.name], values.shape) for name, values in arrays.items()})
-    room = np.empty(layout.size, dtype=np.uint8)
-    for name, values in arrays.items():
-        begin = layout.begins[name]
-        room[begin : begin + values.nbytes] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    moved = to_device(room, device)
-    return {name: layout.view(moved, name) for name in arrays}
 
 
 MANY = 16  # windows that `add_matrices` has on their way at a time

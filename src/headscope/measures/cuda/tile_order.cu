@@ -51,15 +51,16 @@ __device__ inline int bin_of_order(float x, const float *edges, const Four &quar
     const bool high = x > quarters.at[1], higher = x > (high ? quarters.at[2] : quarters.at[0]);
     const int begin = (high ? 32 : 0) + (higher ? 16 : 0);
     const Four three = *(const Four *)&bytes_from(edges, begin);
-    const int first = x > three.at[0] ? 4 : 0, second = x > three.at[1] ? 4 : 0, third = x > three.at[2] ? 4 : 0;
-    return begin + first + second + third;
+    const bool above = x > three.at[1], next = x > (above ? three.at[2] : three.at[0]);
+    return begin + (above ? 8 : 0) + (next ? 4 : 0);
 }
 
 // One pair: its bins, what is counted by them, and moments. What is not to be counted is counted where nobody asks for it:
 // lanes that part would have to wait for each other.
 __device__ inline void count_pair_of_tile(const Chip &on, Middles &middles, const float *x, int kind, const Token &i, const Token &j, const Regions &regions) {
     const bool real = kind != NO_PAIR;
-    const int region = i.high + j.high, none = (int)sizeof(int) * (int)(on.nowhere - on.regions);
+    constexpr int BYTES = sizeof(int), none = BYTES * Chip::NOWHERE;
+    const int region = i.high + j.high;
     const bool marked = real & ((region == regions.one) | (region == regions.other));
     const int of_region = kind / (OF_KIND * RELATIONS) * 2 * OF_KIND + (region != 1 ? OF_KIND : 0);
     float moved[SHOWN];
@@ -69,8 +70,8 @@ __device__ inline void count_pair_of_tile(const Chip &on, Middles &middles, cons
         const int bin = bin_of_order(x[v], on.edges + v * ORDER_BINS, quarters);
         atomicAdd(&bytes_from(on.histogram + v * (MOST_KINDS + 1) * ORDER_BINS, kind + bin), 1);
         if (v < READINGS) {
-            const int beside = v * MOST_BANDS * 2 * OF_KIND, to_degree = (int)sizeof(int) * (int)(on.degree + v * TILE - on.regions);
-            const bool top = real & (bin == OF_KIND - (int)sizeof(int));
+            const int beside = v * MOST_BANDS * 2 * OF_KIND, to_degree = BYTES * (Chip::TO_DEGREE + v * TILE);
+            const bool top = real & (bin == OF_KIND - BYTES);
             atomicAdd(&bytes_from(on.regions, marked ? of_region + beside + bin : none), 1);
             atomicAdd(&bytes_from(on.regions, top ? to_degree + i.place : none), 1);
             atomicAdd(&bytes_from(on.regions, top ? to_degree + j.place : none), 1);
@@ -86,35 +87,35 @@ __device__ inline void count_pair_of_tile(const Chip &on, Middles &middles, cons
     }
 }
 
-__device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int halves) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    const bool unusual = *on.unusual;
+template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int halves) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, first = threadIdx.x / WARP;
     const Regions regions(on.count[READINGS], n);
-    const short *kinds = of.cells + (i64)b * halves * (HALF * WARP) + lane;
-    const float *similar = of.similar + head * halves * (HALF * WARP) + lane, *direct = (const float *)on.word + lane;
+    const short *kinds = of.cells + ((i64)b * halves + first) * (HALF * WARP) + lane;
+    const float *similar = of.similar + (head * halves + first) * (HALF * WARP) + lane, *direct = (const float *)on.word + first * HALF * WARP + lane;
 #pragma unroll 1
-    for (int half = threadIdx.x / WARP; half < halves; half += TILE_WARPS) {
+    for (int half = first; half < halves; half += TILE_WARPS) {
         const Strips at(half / 2);
         const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
-        const int begin = half * (HALF * WARP);
-        float next = similar[begin];
-        int next_kind = kinds[begin];
 #pragma unroll 1
-        for (int q = 0; q < HALF; q++) {
-            const int cell = begin + q * WARP, kind = next_kind, after = q < HALF - 1 ? cell + WARP : cell;
-            const float s = next;
-            next = similar[after], next_kind = kinds[after]; // on their way from memory meanwhile
-            const Token i = of_one[q / 2 * 8], j = of_other[q % 2];
-            float x[SHOWN];
-            for (int v = 0; v < READINGS; v++) {
-                x[v] = s;
-                if (!scaled_of[v]) continue;
-                x[v] = over_lengths(s, i, j);
-                if (unusual) x[v] = over_unusual_lengths(s, i.length * j.length);
+        for (int r = 0; r < 2; r++) {
+            const Token i = of_one[8 * r];
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                const Token j = of_other[c];
+                const float s = similar[c * WARP];
+                float x[SHOWN];
+                for (int v = 0; v < READINGS; v++) {
+                    if (!scaled_of[v]) x[v] = s;
+                    else if (UNUSUAL) x[v] = over_unusual_lengths(s, i.length * j.length);
+                    else x[v] = over_lengths(s, i, j);
+                }
+                for (int m = 0; m < MAPS; m++) x[READINGS + m] = direct[(m * MOST_HALVES * HALF + c) * WARP];
+                count_pair_of_tile(on, middles, x, kinds[c * WARP], i, j, regions);
             }
-            for (int m = 0; m < MAPS; m++) x[READINGS + m] = direct[m * MOST_HALVES * HALF * WARP + cell];
-            count_pair_of_tile(on, middles, x, kind, i, j, regions);
+            kinds += 2 * WARP, similar += 2 * WARP, direct += 2 * WARP;
         }
+        const int others = (TILE_WARPS - 1) * HALF * WARP; // of other warps
+        kinds += others, similar += others, direct += others;
     }
 }
 
@@ -203,7 +204,8 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __gr
     __syncthreads();
     {
         Middles middles;
-        count_tiles(of, on, middles, b, head, n, halves);
+        if (*on.unusual) count_tiles<true>(of, on, middles, b, head, n, halves);
+        else count_tiles<false>(of, on, middles, b, head, n, halves);
         middles.put(on.middles + warp * SLOTS);
     }
     __syncthreads();

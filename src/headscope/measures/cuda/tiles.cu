@@ -36,6 +36,7 @@ struct Chip : Order {
     float *middles;    // (warps, SLOTS): what warps tell each other
     float *reads;      // (TILE,): how many tokens each may read
     int *unusual;      // whether a length is
+    static constexpr int TO_DEGREE = READINGS * MOST_BANDS * 2 * ORDER_BINS, NOWHERE = TO_DEGREE + READINGS * (2 * TILE + 1) + 3; // from `regions`
     int *nowhere;      // what nobody asks for
 
     __device__ Chip(double *shared) : Order(MOST_KINDS + 1, TILE, TILE) {
@@ -48,8 +49,8 @@ struct Chip : Order {
         quarters = (Four *)(token + TILE), edges = (float *)(quarters + SHOWN), middles = edges + SHOWN * ORDER_BINS;
         keys = (u64 *)(middles + TILE_WARPS * SLOTS);
         reads = (float *)(keys + TILE), norms = reads + TILE, position = (int *)(norms + TILE), null_ = position + TILE;
-        regions = null_ + TILE, degree = regions + READINGS * MOST_BANDS * 2 * ORDER_BINS;
-        times = degree + READINGS * TILE, count = times + READINGS * TILE, unusual = count + READINGS + 2, nowhere = unusual + 1;
+        regions = null_ + TILE, degree = regions + TO_DEGREE, nowhere = regions + NOWHERE;
+        times = degree + READINGS * TILE, count = times + READINGS * TILE, unusual = count + READINGS + 2;
     }
 };
 
@@ -129,7 +130,6 @@ template <int KIND> __device__ inline void multiply_outputs(const unsigned *vect
 __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int halves) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, queries = of.queries_of[b], width = of.output_width;
     const i64 head = (i64)b * of.heads + h, from = b * of.output_batch + h * of.output_head;
-    const Places places;
     float sums[OF_WARP][HALF] = {};
 #pragma unroll 1
     for (int first = 0; first < width; first += DEPTH) {
@@ -140,6 +140,7 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
         copies_done();
         __syncthreads();
         const int depth = width - first < DEPTH ? (width - first + 1) / 2 : DEPTH / 2;
+        const Places places;
         if (of.output_kind == 1) multiply_outputs<1>(on.word, places, halves, depth, sums);
         else multiply_outputs<2>(on.word, places, halves, depth, sums);
     }
