@@ -288,7 +288,9 @@ def test_without_values_nothing_is_said_of_them(make: Callable[..., Accumulator]
     batch = WindowBatch(tuple(windows_of(embedded, TEXTS)))
     layer = replace(next(Heads(batch, "encoder", seed=1).layers()), values=None)
     accumulator = make(shapes("encoder"), Choices(window=LENGTH))
-    accumulator.begin(batch).layer(layer)
+    sink = accumulator.begin(batch)
+    sink.layer(layer)
+    sink.finish()
     sums = accumulator.sums()["encoder"]
     assert np.isnan(sums["attention_weighted"][0]).all()
     assert np.isfinite(sums["attention"]).all()

@@ -26,14 +26,12 @@ struct Order {
     __device__ Order(int kinds, int tokens, int ids) : kinds(kinds), tokens(tokens), ids(ids) {} // `Chip` lays it out otherwise
     __device__ Order(const Args &of, double *shared) : kinds(of.bands * RELATIONS), tokens(of.counting), ids(of.most_ids) {
         room = shared, won = (Won *)(room + WARP * MOMENTS);
-        keys = (u64 *)(won + SHOWN * of.bands * (CONTRASTS + 1));
-        edges = (float *)(keys + of.most_ids), sample = edges + SHOWN * ORDER_BINS;
-        norms = sample + SHOWN * SAMPLED;
-        position = (int *)(norms + SOURCES * of.counting), high = position + of.counting;
-        histogram = high + of.counting;
+        histogram = (int *)(won + SHOWN * of.bands * (CONTRASTS + 1)); // at sixteen bytes, as `regions`
         regions = histogram + SHOWN * kinds * ORDER_BINS;
-        degree = regions + READINGS * of.bands * 2 * ORDER_BINS;
-        times = degree + READINGS * of.counting, null_ = times + READINGS * of.most_ids;
+        edges = (float *)(regions + READINGS * of.bands * 2 * ORDER_BINS), sample = edges + SHOWN * ORDER_BINS;
+        keys = (u64 *)(sample + SHOWN * SAMPLED), norms = (float *)(keys + of.most_ids);
+        position = (int *)(norms + SOURCES * of.counting), high = position + of.counting;
+        degree = high + of.counting, times = degree + READINGS * of.counting, null_ = times + READINGS * of.most_ids;
         count = null_ + of.most_ids;
     }
 };

@@ -131,43 +131,62 @@ __device__ inline void join_moments(const Args &of, Order &on, const double *own
     correlate(of, all, on.count[READINGS + 1], head, pairs);
 }
 
-// Wins of each contrast in each band: half a warp to a reading or map and a band, a lane to a bin. `Whole` holds half the
+// Four numbers of a table, side by side.
+struct alignas(16) FourCounts { int at[4]; };
+
+// Wins of each contrast in each band: four lanes to a reading or map and a band, four bins to a lane. `Whole` holds half the
 // square of the number of pairs.
+#define LANES (ORDER_BINS / 4)
 template <class Whole> __device__ inline void count_wins(const Args &of, Order &on, int n) {
-    const int bin = threadIdx.x % ORDER_BINS, bands = of.bands;
-    const int number = on.count[READINGS];
+    const int quarter = threadIdx.x % LANES, bands = of.bands, number = on.count[READINGS];
     const bool masked = MAPS > 0 && number >= 2 && n - number >= 2, rest_is_inside = 2 * number > n;
-    const int tasks = (SHOWN * bands + 1) / 2 * 2; // the halves of a warp stay together
+    const int together = WARP / LANES, tasks = (SHOWN * bands + together - 1) / together * together; // lanes of a warp stay together
 #pragma unroll 1
-    for (int task = threadIdx.x / ORDER_BINS; task < tasks; task += blockDim.x / ORDER_BINS) {
+    for (int task = threadIdx.x / LANES; task < tasks; task += blockDim.x / LANES) {
         const bool real = task < SHOWN * bands;
         const int v = real ? task / bands : 0, band = real ? task % bands : 0;
-        const int *own_bins = on.histogram + (v * on.kinds + band * RELATIONS) * ORDER_BINS + bin;
-        int of_relation[RELATIONS], all = 0, ones[CONTRASTS + 1], zeros[2];
-        for (int r = 0; r < RELATIONS; r++) all += of_relation[r] = own_bins[r * ORDER_BINS];
-        for (int c = 0; c < CONTRASTS; c++) {
-            ones[c] = 0;
-            for (int r = 0; r < RELATIONS; r++) ones[c] += contrasted[c] >> r & 1 ? of_relation[r] : 0;
-        }
-        zeros[0] = of_relation[UNRELATED], zeros[1] = ones[CONTRASTS] = 0; // of relations, and of the mask
-        if (masked && v < READINGS) {
-            const int *region = on.regions + (v * (on.kinds / RELATIONS) + band) * 2 * ORDER_BINS + bin, counted = region[ORDER_BINS];
-            const int rest = all - region[0] - counted;
-            ones[CONTRASTS] = rest_is_inside ? rest : counted;
-            zeros[1] = rest_is_inside ? counted : rest;
-        }
-        int below[2] = {zeros[0], zeros[1]}; // in this bin or a lower one
-        for (int k = 1; k < ORDER_BINS; k *= 2)
-            for (int e = 0; e < 2; e++) {
-                const int y = __shfl_sync(FULL, below[e], threadIdx.x % WARP - (bin >= k ? k : 0));
-                if (bin >= k) below[e] += y;
+        const FourCounts *own = (const FourCounts *)(on.histogram + (v * on.kinds + band * RELATIONS) * ORDER_BINS) + quarter;
+        FourCounts ones[CONTRASTS + 1] = {}, zeros[2] = {}, all = {};
+        for (int r = 0; r < RELATIONS; r++) {
+            const FourCounts counts = own[r * LANES];
+            for (int e = 0; e < 4; e++) {
+                all.at[e] += counts.at[e];
+                if (r == UNRELATED) zeros[0].at[e] = counts.at[e];
+                for (int c = 0; c < CONTRASTS; c++) if (contrasted[c] >> r & 1) ones[c].at[e] += counts.at[e];
             }
+        }
+        if (masked && v < READINGS) { // of the mask
+            const FourCounts *region = (const FourCounts *)(on.regions + (v * (on.kinds / RELATIONS) + band) * 2 * ORDER_BINS) + quarter;
+            const FourCounts edge = region[0], counted = region[LANES];
+            for (int e = 0; e < 4; e++) {
+                const int rest = all.at[e] - edge.at[e] - counted.at[e];
+                ones[CONTRASTS].at[e] = rest_is_inside ? rest : counted.at[e];
+                zeros[1].at[e] = rest_is_inside ? counted.at[e] : rest;
+            }
+        }
+        int below[2]; // zeros in lower bins
+        for (int k = 0; k < 2; k++) {
+            int sum = zeros[k].at[0] + zeros[k].at[1] + zeros[k].at[2] + zeros[k].at[3];
+            const int own_sum = sum;
+            for (int away = 1; away < LANES; away *= 2) {
+                const int other = __shfl_sync(FULL, sum, threadIdx.x % WARP - (quarter >= away ? away : 0));
+                if (quarter >= away) sum += other;
+            }
+            below[k] = sum - own_sum;
+        }
         for (int c = 0; c <= CONTRASTS; c++) {
-            const int e = c == CONTRASTS;
-            Whole won = (Whole)ones[c] * (Whole)(2 * below[e] - zeros[e]);
-            int n1 = ones[c];
-            for (int k = ORDER_BINS / 2; k > 0; k /= 2) { won += __shfl_xor_sync(FULL, won, k); n1 += __shfl_xor_sync(FULL, n1, k); }
-            if (bin == ORDER_BINS - 1 && real) on.won[(v * bands + band) * (CONTRASTS + 1) + c] = {(double)won, n1, below[e]};
+            const FourCounts &zero = zeros[c == CONTRASTS];
+            int lower = below[c == CONTRASTS], n1 = 0;
+            Whole twice = 0;
+            for (int e = 0; e < 4; e++) { // ties are half
+                twice += (Whole)ones[c].at[e] * (Whole)(2 * lower + zero.at[e]);
+                n1 += ones[c].at[e], lower += zero.at[e];
+            }
+            for (int away = 1; away < LANES; away *= 2) {
+                twice += __shfl_xor_sync(FULL, twice, away);
+                n1 += __shfl_xor_sync(FULL, n1, away);
+            }
+            if (quarter == LANES - 1 && real) on.won[(v * bands + band) * (CONTRASTS + 1) + c] = {(double)twice, n1, lower};
         }
     }
 }
@@ -261,8 +280,9 @@ extern "C" __global__ __launch_bounds__(256, 3) void by_order(const __grid_const
     Order on(of, shared);
     const Head own(of, on, b, h);
     const int pairs = n * (n - 1) / 2;
-    const int tables = (int)(on.count + READINGS + 2 - on.histogram);
+    const int tables = (int)((int *)on.edges - on.histogram), sums = (int)(on.count + READINGS + 2 - on.degree);
     for (int k = thread; k < tables; k += threads) on.histogram[k] = 0;
+    for (int k = thread; k < sums; k += threads) on.degree[k] = 0;
     __syncthreads();
     for (int i = thread; i < n; i += threads) {
         const int at = of.positions[b * of.counting + i];
