@@ -170,11 +170,18 @@ def speed(args: argparse.Namespace) -> None:
         settings = Settings(Choices(window=128, readings=readings[which]), dtype=args.dtype)
         threads = Threads(reading=args.at_once, cutting=1)
         with Worker(model, settings, {}, threads=threads, path=path) as worker, ThreadPoolExecutor(1) as background:
-            fetched = []
-            for k in range(0, rounds, together):  # shards as a run has them, their sums fetched while the next one runs
-                many = min(together, rounds - k)
-                ahead = ShardAhead(worker, records * many, args.batch, lambda many=many: [[w] for w in cut] * many)
-                fetched.append(background.submit(worker.shard(records * many, args.batch, ahead=ahead).sums))
+            sizes = [min(together, rounds - k) for k in range(0, rounds, together)]  # batches of each shard
+
+            def begin(many: int) -> ShardAhead:
+                return ShardAhead(worker, records * many, args.batch, lambda: [[window] for window in cut] * many)
+
+            fetched, shards = [], [begin(sizes[0])]
+            for k, many in enumerate(
+                sizes
+            ):  # as a run does it: the next shards begun, the sums of the last one fetched
+                shards += [begin(each) for each in sizes[len(shards) : k + 1 + worker.ahead]]
+                done = worker.shard(records * many, args.batch, ahead=shards[k])
+                fetched.append(background.submit(done.sums))
             for sums in fetched:
                 sums.result()
 

@@ -62,6 +62,24 @@ Tensors = dict[str, Tensor]
 Given = dict[str, Any]  # by name of a pointer, a tensor or an address; None: there is none; others are passed over
 
 
+class Sent:
+    """Tensors on their way to the host, by name; and the layers that they are of."""
+
+    def __init__(self, tensors: Tensors, layers: set[int]) -> None:
+        self.layers = layers
+        self._event: torch.cuda.Event | None = None
+        self._tensors = {name: to_host(each, wait=False) for name, each in tensors.items()}
+        if any(each.is_cuda for each in tensors.values()):
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record()
+
+    def arrived(self) -> Tensors:
+        """The tensors, when they are there. Waits for nothing that the card was asked for later."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._tensors
+
+
 class DeviceSums:
     """The sums of one stack: those of layers on the device, those of windows on the host."""
 
@@ -87,6 +105,7 @@ class DeviceSums:
         self._ran: set[int] = set()  # layers
         self._focal: list[Tensor] = []  # ids at the run's τ, of each batch: (L, B, H)
         self._mixed: list[Tensor] = []  # (readings,) of each batch
+        self._sent: Sent | None = None
 
     def add_windows(self, queries: TokenIndex, keys: TokenIndex) -> None:
         """Count the windows of a batch."""
@@ -160,8 +179,12 @@ class DeviceSums:
     def add_even(self, places: Sequence[int], read: DeviceReadable) -> None:
         """Add what even attention gives to categories, in the layers that may read the same tokens."""
         assert self._room is not None
-        of_layers = self.kept.view_of_all(self._room, "sum_even")  # (L, C)
-        of_layers[list(places)] += read.even_by_category.sum(0)
+        of_layers, total = self.kept.view_of_all(self._room, "sum_even"), read.even_by_category.sum(0)  # (L, C), (C,)
+        if list(places) == list(range(places[0], places[-1] + 1)):
+            of_layers[places[0] : places[-1] + 1] += total
+            return
+        for place in places:  # a list of places would have to be sent to the card, and be waited for
+            of_layers[place] += total
 
     def numbers(self, read: LayerHeads, laid_out: dict[str, int], batch: DeviceBatch) -> dict[str, int]:
         """The numbers that the kernels take, but for what there is room for on the chip; see `NUMBERS`."""
@@ -326,27 +349,40 @@ class DeviceSums:
 
     # ------------------------------------------------------------------ in the end
 
-    def variables(self, stack: str) -> dict[str, Any]:
-        """Every sum by its name; the one place where the host waits for the device."""
-        arrays, shape = self.host.arrays, self.shape
-        rooms = None if self._room is None else to_host(self._room)
-        related, weight = self.pairs.taken()
-        arrays["base_pairs"] += related
-        if rooms is not None:
-            kept = {name: self.kept.view_of_all(rooms, name).numpy() for name in self.kept.arrays}
-            for layer in np.flatnonzero(kept["not_finite"][:, 0]):
-                raise NotFinite(stack, shape.layers[layer])
-            self._put(kept, weight * np.isin(shape.layers, list(self._ran))[:, None])
-        if self._focal:
-            for k, tokens in enumerate(torch.cat(self._focal, dim=1).cpu().numpy()):
-                self.host.focal[k].note(tokens)
-        if self._mixed:
-            for each in torch.stack(self._mixed).cpu().numpy():
-                arrays["top_mixed"] += each
+    def send(self) -> None:
+        """Begin to send to the host what was counted so far, after what the card was asked for before."""
+        related, weights = self.pairs.taken()
+        tensors = {"rooms": self._room, "related": related, "weights": weights}
+        tensors["focal"] = torch.cat(self._focal, dim=1) if self._focal else None  # (L, windows, H)
+        tensors["mixed"] = torch.stack(self._mixed) if self._mixed else None
+        self._sent = Sent({name: each for name, each in tensors.items() if each is not None}, set(self._ran))
         self._room = None
         self._ran.clear()
         self._focal.clear()
         self._mixed.clear()
+
+    def variables(self, stack: str) -> dict[str, Any]:
+        """Every sum by its name; the one place where the host waits for the device."""
+        if self._sent is None or self._room is not None:
+            self.send()
+        assert self._sent is not None
+        arrays, shape, ran = self.host.arrays, self.shape, self._sent.layers
+        sent = self._sent.arrived()
+        self._sent = None
+        if "related" in sent:
+            arrays["base_pairs"] += sent["related"].numpy()
+        if "rooms" in sent:
+            kept = {name: self.kept.view_of_all(sent["rooms"], name).numpy() for name in self.kept.arrays}
+            for layer in np.flatnonzero(kept["not_finite"][:, 0]):
+                raise NotFinite(stack, shape.layers[layer])
+            weight = sent["weights"].numpy().sum(0)
+            self._put(kept, weight * np.isin(shape.layers, list(ran))[:, None])
+        if "focal" in sent:
+            for k, tokens in enumerate(sent["focal"].numpy()):
+                self.host.focal[k].note(tokens)
+        if "mixed" in sent:
+            for each in sent["mixed"].numpy():
+                arrays["top_mixed"] += each
         return self.host.variables()
 
     def _put(self, kept: dict[str, NDArray[Any]], weight: NDArray[np.float64]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from headscope.measures.bands import bands_of_distances
@@ -58,10 +57,8 @@ class PairSums:
         kernels.launcher()("relate", (size, 1), THREADS, relate_bytes(numbers, table=table), told)
         self._weights.append(batch.tensors["contrast_weight"].sum(0))
 
-    def taken(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Number of pairs by distance and relation, and the weights of contrasts, since they were taken last."""
+    def taken(self) -> tuple[Tensor | None, Tensor | None]:
+        """Pairs by distance and relation, and weights of contrasts by batch, since they were taken last."""
         related, weights = self._related, self._weights
         self._related, self._weights = None, []
-        if related is None:
-            return np.zeros((len(self._bands), len(RELATIONS)), dtype=np.int64), np.zeros(len(CONTRASTED))
-        return related.cpu().numpy(), torch.stack(weights).cpu().numpy().sum(0)
+        return related, torch.stack(weights) if weights else None
