@@ -61,7 +61,7 @@ $(VENV)/torch: constraints.txt | $(VENV)/bin/pip
 	touch $@
 
 $(VENV)/demo-installed: pyproject.toml $(VENV)/torch
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[report,view]'
 	touch $@
 
 $(LINT): pyproject.toml $(VENV)/torch
