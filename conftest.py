@@ -29,6 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def examples_write_elsewhere(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An example that saves a file must not leave it in the repository."""
+    """An example that saves a file must not leave it in the repository. It finds a model there, to be its reader's own."""
     if isinstance(request.node, pytest.DoctestItem):
-        monkeypatch.chdir(Path(tmp_path_factory.mktemp("example")))
+        folder = Path(tmp_path_factory.mktemp("example"))
+        (folder / "my-model").symlink_to(Path(__file__).parent / "src" / "headscope" / "data" / "bert12", True)
+        monkeypatch.chdir(folder)

@@ -1,0 +1,148 @@
+"""How the documentation site is built: `make docs`, offline, with warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extensions"))
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["MPLBACKEND"] = "agg"
+os.environ["COLUMNS"] = "100"  # the width that argparse wraps to
+os.environ["NO_COLOR"] = "1"
+
+from headscope.version import __version__  # noqa: E402
+
+project, author = "headscope", "The headscope authors"
+release = version = __version__
+project_copyright = f"{author}, Apache-2.0"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "declared",
+]
+exclude_patterns = ["examples", "extensions", "reference.md"]
+# docs/figures.md may be missing, and the table of contents of figures.md with it.
+suppress_warnings = ["toc.empty_glob"]
+
+# Pages. Links are those that work on GitHub as well.
+myst_heading_anchors = 4
+myst_enable_extensions = ["html_image"]
+# Files above this folder that are pages of the site, in front of what is written there.
+ABOVE = {"README": "index", "CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "training/README": "training"}
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)[^)#\s]+|(?<= src=\")(?!\w+:)[^\"]+")
+highlight_language = "text"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Reference.
+default_role = "py:obj"  # `name` in a docstring is code, and a link where there is something to lead to
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "inherited-members": True}
+autosummary_generate = False
+python_maximum_signature_line_length = 90
+add_module_names = False
+
+# The notebook runs while the site is built; an error in it is one of the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+
+# The gallery's scripts run in a folder of their own, and share the runs that they leave there.
+RUNS = mkdtemp(prefix="headscope-docs-")
+
+
+def picture_of(block: Any, block_vars: Any, gallery_conf: Any) -> str:
+    """The pictures that a script of the gallery drew: headscope's figures do not go through pyplot."""
+    from headscope.figures.style import Picture
+    from sphinx_gallery.scrapers import figure_rst
+
+    files = []
+    for value in block_vars["example_globals"].values():
+        if isinstance(value, Picture) and not getattr(value, "shown", False):
+            value.shown = True
+            path = next(block_vars["image_path_iterator"])
+            value.savefig(path, dpi=110)
+            files.append(path)
+    return figure_rst(files, gallery_conf["src_dir"])
+
+
+def in_the_folder_of_runs(gallery_conf: Any, name: Any) -> None:
+    os.chdir(RUNS)
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "image_scrapers": (picture_of,),
+    "reset_modules": (in_the_folder_of_runs,),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "min_reported_time": 10_000,
+    "remove_config_comments": True,
+    "subsection_order": ["examples/one_text", "examples/many_texts"],
+    "within_subsection_order": "FileNameSortKey",
+    "capture_repr": (),
+    "thumbnail_size": (480, 320),
+}
+warnings.filterwarnings("ignore", category=UserWarning, module="sphinx_gallery")
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"headscope {__version__}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options: dict[str, Any] = {
+    "logo": {"text": "headscope"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"index": [], "gallery/*": []}
+
+
+def with_pages_above(app: Any, docname: str, source: list[str]) -> None:
+    """The README and its like are pages of the site, and links to them lead there."""
+    file = next((name for name, page in ABOVE.items() if page == docname), None)
+    if file is None:
+        source[0] = led_on(source[0], f"docs/{docname}", docname)
+    else:
+        above = HERE.parent / f"{file}.md"
+        app.env.note_dependency(str(above))
+        source[0] = led_on(above.read_text(encoding="utf-8"), file, docname) + "\n" + source[0]
+
+
+def led_on(text: str, file: str, docname: str) -> str:
+    """The text of a file with its links as they are on the page of that name."""
+
+    def link(match: re.Match[str]) -> str:
+        target = os.path.normpath(f"{os.path.dirname(file)}/{match[0]}" if "/" in file else match[0])
+        page = ABOVE.get(target.removesuffix(".md"))
+        place = f"docs/{page}.md" if page else target
+        return os.path.relpath(place, os.path.dirname(f"docs/{docname}"))
+
+    return LINK.sub(link, text)
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", with_pages_above)
