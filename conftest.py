@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def examples_write_elsewhere(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An example that saves a file must not leave it in the repository. It finds a model there, to be its reader's own."""
+    """An example that saves a file must not leave it in the repository; where it runs it finds a model of its own."""
     if isinstance(request.node, pytest.DoctestItem):
         folder = Path(tmp_path_factory.mktemp("example"))
         (folder / "my-model").symlink_to(Path(__file__).parent / "src" / "headscope" / "data" / "bert12", True)

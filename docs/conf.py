@@ -32,7 +32,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "declared",
 ]
-exclude_patterns = ["examples", "extensions", "reference.md"]
+exclude_patterns = ["examples", "extensions", "gallery/**/*.ipynb"]  # the gallery's scripts can be had as notebooks
 # docs/figures.md may be missing, and the table of contents of figures.md with it.
 suppress_warnings = ["toc.empty_glob"]
 
@@ -66,8 +66,9 @@ RUNS = mkdtemp(prefix="headscope-docs-")
 
 def picture_of(block: Any, block_vars: Any, gallery_conf: Any) -> str:
     """The pictures that a script of the gallery drew: headscope's figures do not go through pyplot."""
-    from headscope.figures.style import Picture
     from sphinx_gallery.scrapers import figure_rst
+
+    from headscope.figures.style import Picture
 
     files = []
     for value in block_vars["example_globals"].values():

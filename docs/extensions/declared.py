@@ -52,7 +52,9 @@ TABLES = {"choices": choices, "variables": variables, "quantities": quantities}
 def as_markdown(heads: list[str], rows: Rows) -> str:
     """A table in Markdown; a bar within a cell is escaped."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return "\n".join(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *(f"| {' | '.join(c)} |" for c in cells)])
+    return "\n".join(
+        ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *(f"| {' | '.join(c)} |" for c in cells)]
+    )
 
 
 class Declared(SphinxDirective):
