@@ -7,7 +7,6 @@ import re
 import sys
 import warnings
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 HERE = Path(__file__).parent
@@ -33,8 +32,6 @@ extensions = [
     "declared",
 ]
 exclude_patterns = ["examples", "extensions", "gallery/**/*.ipynb"]  # the gallery's scripts can be had as notebooks
-# docs/figures.md may be missing, and the table of contents of figures.md with it.
-suppress_warnings = ["toc.empty_glob"]
 
 # Pages. Links are those that work on GitHub as well.
 myst_heading_anchors = 4
@@ -60,35 +57,11 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 
-# The gallery's scripts run in a folder of their own, and share the runs that they leave there.
-RUNS = mkdtemp(prefix="headscope-docs-")
-
-
-def picture_of(block: Any, block_vars: Any, gallery_conf: Any) -> str:
-    """The pictures that a script of the gallery drew: headscope's figures do not go through pyplot."""
-    from sphinx_gallery.scrapers import figure_rst
-
-    from headscope.figures.style import Picture
-
-    files = []
-    for value in block_vars["example_globals"].values():
-        if isinstance(value, Picture) and not getattr(value, "shown", False):
-            value.shown = True
-            path = next(block_vars["image_path_iterator"])
-            value.savefig(path, dpi=110)
-            files.append(path)
-    return figure_rst(files, gallery_conf["src_dir"])
-
-
-def in_the_folder_of_runs(gallery_conf: Any, name: Any) -> None:
-    os.chdir(RUNS)
-
-
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
-    "image_scrapers": (picture_of,),
-    "reset_modules": (in_the_folder_of_runs,),
+    "image_scrapers": ("drawing.pictures",),
+    "reset_modules": ("drawing.in_a_folder_of_its_own",),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
@@ -125,6 +98,8 @@ html_sidebars = {"index": [], "gallery/*": []}
 def with_pages_above(app: Any, docname: str, source: list[str]) -> None:
     """The README and its like are pages of the site, and links to them lead there."""
     file = next((name for name, page in ABOVE.items() if page == docname), None)
+    if not (HERE / "figures.md").exists():
+        source[0] = re.sub("^figures\n", "", source[0], flags=re.MULTILINE)
     if file is None:
         source[0] = led_on(source[0], f"docs/{docname}", docname)
     else:
