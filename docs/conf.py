@@ -39,6 +39,7 @@ myst_enable_extensions = ["html_image"]
 # Files above this folder that are pages of the site, in front of what is written there.
 ABOVE = {"README": "index", "CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "training/README": "training"}
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)[^)#\s]+|(?<= src=\")(?!\w+:)[^\"]+")
+BLANK_AT_THE_END = re.compile(r"(^```python\n.*?)\n+```", re.MULTILINE | re.DOTALL)  # doctest wants a blank line there
 highlight_language = "text"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -92,7 +93,7 @@ html_theme_options: dict[str, Any] = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": [], "gallery/*": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "method": []}
 
 
 def with_pages_above(app: Any, docname: str, source: list[str]) -> None:
@@ -106,6 +107,7 @@ def with_pages_above(app: Any, docname: str, source: list[str]) -> None:
         above = HERE.parent / f"{file}.md"
         app.env.note_dependency(str(above))
         source[0] = led_on(above.read_text(encoding="utf-8"), file, docname) + "\n" + source[0]
+    source[0] = BLANK_AT_THE_END.sub(r"\1\n```", source[0])
 
 
 def led_on(text: str, file: str, docname: str) -> str:
@@ -120,5 +122,11 @@ def led_on(text: str, file: str, docname: str) -> str:
     return LINK.sub(link, text)
 
 
+def with_links_to_pages(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """A docstring names a page by its file, as one finds it in the repository."""
+    lines[:] = [re.sub(r"\bdocs/(\w+)\.md", r":doc:`/\1`", line) for line in lines]
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", with_links_to_pages)
     app.connect("source-read", with_pages_above)
