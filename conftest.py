@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 # The files that take longest, which begin first: a worker takes whole files, and none should be left with a long one.
-LONGEST = """report view_notebook view_everyone docs runs_trouble packages findings.md view_text findings corpus_numbers result
-    findings_numbers runs_same runs_resume planted view_load""".split()
+LONGEST = """report view_notebook view_everyone docs runs_trouble packages findings.md view_text findings corpus_numbers
+    result findings_numbers runs_same runs_resume planted view_load""".split()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
