@@ -67,7 +67,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
-    "min_reported_time": 10_000,
+    "write_computation_times": False,  # a page that would fetch its table's code from a network
     "remove_config_comments": True,
     "subsection_order": ["examples/one_text", "examples/many_texts"],
     "within_subsection_order": "FileNameSortKey",
