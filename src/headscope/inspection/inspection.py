@@ -153,7 +153,7 @@ class Inspection(ReadText, InspectionShortcuts):
 
     @cached_property
     def norms(self) -> xr.DataArray:
-        """|O_i| of every token and head."""
+        """`|O_i|` of every token and head."""
         return self._labelled(
             np.linalg.norm(self.captured.outputs, axis=-1),
             ("layer", "head", "token"),

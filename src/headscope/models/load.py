@@ -16,6 +16,7 @@ import transformers
 
 from headscope.control import Control, read_control
 from headscope.errors import HeadscopeError, brief
+from headscope.extras import install_line, require
 from headscope.models.check import Report, self_check
 from headscope.models.forward import collate, pad_token
 from headscope.models.given import check_options, given_network
@@ -160,6 +161,7 @@ def _quiet() -> Iterator[None]:
 def _network(source: Source, dtype: torch.dtype) -> Any:
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     if source.gguf:
+        require("reading a GGUF file", "gguf", "accelerate")
         options["gguf_file"] = source.gguf
     try:
         config = transformers.AutoConfig.from_pretrained(source.folder, **options)
@@ -250,8 +252,8 @@ def _explained(error: Exception, source: Source) -> HeadscopeError:
     short = message if len(message) < 300 else message[:300] + " …"
     if isinstance(error, ImportError) or "is required when loading a GGUF" in message:
         return HeadscopeError(
-            f"{source.name!r} needs a package that is not installed: {short}",
-            "pip install 'headscope[gguf]'" if source.gguf else "install it with pip",
+            f"{source.name!r} needs a package that is not installed, or a newer one: {short}",
+            install_line("gguf") if source.gguf else "install it with pip",
         )
     if "custom code" in message or "trust_remote_code" in message:
         return HeadscopeError(

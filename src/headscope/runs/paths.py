@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH, Choices
 from headscope.errors import HeadscopeError
+from headscope.extras import install_line, installed
 from headscope.measures.accumulator import Accumulator
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.cuda.accumulator import CudaAccumulator
@@ -63,8 +63,8 @@ def cuda_lacks(device: torch.device, choices: Choices) -> str:
         return "the model is not on a graphics card of NVIDIA's"
     if choices.scale != "max":
         return "levels by rank are not counted on the graphics card"
-    if find_spec("cuda") is None or find_spec("cuda.core") is None:
-        return "the package cuda-core is missing (pip install 'headscope[cuda]')"
+    if not installed("cuda.core"):
+        return f"the package cuda-core is not installed ({install_line('cuda.core')})"
     if torch.cuda.get_device_capability(device) < OLDEST:
         return "the graphics card is too old"
     return ""

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from headscope.errors import HeadscopeError, brief
+from headscope.extras import require
 from headscope.models.spec import ModelSpec
 from headscope.runs.crew import Answer, CrewLost
 
@@ -213,8 +214,7 @@ def _cause(error: Any) -> BaseException:
 
 
 def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise HeadscopeError("running on a cluster needs Ray", "pip install 'headscope[ray]'") from error
+    require("running on a Ray cluster", "ray")
+    import ray
+
     return ray

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from headscope.errors import HeadscopeError
+from headscope.extras import require
 from headscope.segmentation.fit_gaps import fit_sentences
 from headscope.segmentation.fit_numbers import fit_numbers
 from headscope.segmentation.head_weights import Floats, HeadWeights, TopicWeights, fingerprint
@@ -68,6 +69,7 @@ def fit(
     one cluster are one source: passages that are told apart although they are about the same. The weights are of the
     model's first stack. With the same texts and seed the result is the same.
     """
+    require("learning which heads cut texts", "scipy")
     stack = model.stack().name
     heads = all_heads(model, stack)
     tell = tell or (lambda *_: None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
 from numpy.typing import NDArray
 
 from headscope.segmentation.head_weights import Floats, TopicNumbers
@@ -46,6 +45,8 @@ def fit_numbers(
     `pointing` is where the heads' outputs for each sentence point, as far as each can be relied on: (N, H, d);
     `passages` has the source of each passage and how many of the sentences are its own.
     """
+    import scipy.optimize
+
     documents = plant(pointing, counts, share, passages, np.random.default_rng(seed))
     found = scipy.optimize.minimize(
         lambda x: PULL * ((x - START) ** 2).sum() - likelihood(documents, x),

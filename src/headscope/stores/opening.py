@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from headscope.errors import HeadscopeError, brief
+from headscope.extras import require
 from headscope.files import disk_path, is_url
 from headscope.stores.claims import PermittedClaim
 from headscope.stores.disk import DiskStore
 from headscope.stores.objects import ObjectStore
 from headscope.stores.store import Permit, Store
 
-PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+OF_OTHERS = {"az": "adlfs", "abfs": "adlfs"}  # which fsspec knows, and no extra of headscope brings
 
 
 def open_store(name: str | Path) -> Store:
@@ -45,11 +47,14 @@ def filesystem_of(url: str) -> tuple[Any, str]:
     kind, _, place = url.partition("://")
     if not place.strip("/"):
         raise HeadscopeError(f"{url!r} names no place", f"name one: {kind}://BUCKET/RUN")
+    if kind in PACKAGES:
+        require(f"reading and writing {kind}://", PACKAGES[kind])
     try:
         files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except (ImportError, ValueError) as error:
-        package = PACKAGES.get(kind)
-        remedy = f"pip install {package}" if package else "use s3://, gs://, az:// or a path of this disk"
+        remedy = (
+            f"pip install {OF_OTHERS[kind]}" if kind in OF_OTHERS else "use s3://, gs://, az:// or a path of this disk"
+        )
         raise HeadscopeError(f"addresses that begin with {kind}:// cannot be read: {brief(error)}", remedy) from error
     return files, str(root)
 

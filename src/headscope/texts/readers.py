@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from headscope.errors import HeadscopeError, brief
+from headscope.extras import require
 from headscope.texts.encodings import SAMPLE, UTF8, as_utf8, encoding_of
 from headscope.texts.finding import TextFile, check_format
 from headscope.texts.one import LARGEST_FILE
@@ -249,10 +250,9 @@ def standard_input(how: FileOptions) -> Records:
 
 def hugging_face(name: str, fields: Fields) -> Records:
     """The records of a data set by name, `NAME[/CONFIG][@SPLIT]`, streamed."""
-    try:
-        import datasets
-    except ImportError as error:
-        raise HeadscopeError("reading data sets needs the package `datasets`", "pip install datasets") from error
+    require("reading a data set of the hub", "datasets")
+    import datasets
+
     path, _, part = name.partition("@")
     owner_and_name, config = path, None
     if path.count("/") == 2 and not os.path.exists(path):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.errors import HeadscopeError
+from headscope.extras import require
 
 if TYPE_CHECKING:
     from headscope.inspection import Inspection
@@ -18,6 +18,7 @@ def show_inspection(inspection: Inspection, layer: int | None, head: int | None,
     """An inspection as a notebook's widget."""
     from headscope.choices import first_high_bin
 
+    require("the view in a notebook", "anywidget")
     desk = _with(inspection, layer, head)
     desk.state["tau"] = first_high_bin(tau) - 1
     return _viewer(desk)
@@ -43,6 +44,7 @@ def save_inspection(
 
 def show_result(result: Result, controls: Sequence[Result]) -> Any:
     """A result as a notebook's widget."""
+    require("the view in a notebook", "anywidget")
     from headscope.view.desk import Desk
     from headscope.view.run_data import RunData
 
@@ -71,10 +73,6 @@ def first_look(inspection: Inspection, layer: int | None, head: int | None) -> d
 
 
 def _viewer(desk: Desk) -> Any:
-    try:
-        from headscope.view.widget import Viewer
-    except ImportError as error:
-        raise HeadscopeError(
-            f"a notebook's view needs anywidget, which cannot be imported: {error}", "pip install anywidget"
-        ) from error
+    from headscope.view.widget import Viewer
+
     return Viewer(desk)

@@ -1,0 +1,21 @@
+"""
+Outputs against attention
+=========================
+
+What does similarity of outputs tell that attention maps do not?
+"""
+
+import headscope
+from headscope.figures.catalog import FIGURES
+
+model = headscope.load()
+result = headscope.analyze(model, "passages:", out="passages", progress=False)
+controls = [
+    headscope.analyze(headscope.load(control=control), "passages:", out=control.replace(":", "-"), progress=False)
+    for control in ("rotated", "permuted:0")
+]
+figure = result.figure("against-attention", controls=controls)
+
+# %%
+# How to read it:
+print(FIGURES["against-attention"].reading)

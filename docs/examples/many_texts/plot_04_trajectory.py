@@ -1,0 +1,21 @@
+"""
+From layer to layer
+===================
+
+How does each number change with depth?
+"""
+
+import headscope
+from headscope.figures.catalog import FIGURES
+
+model = headscope.load()
+result = headscope.analyze(model, "passages:", out="passages", progress=False)
+controls = [
+    headscope.analyze(headscope.load(control=control), "passages:", out=control.replace(":", "-"), progress=False)
+    for control in ("rotated", "permuted:0")
+]
+figure = result.figure("trajectory", controls=controls)
+
+# %%
+# How to read it:
+print(FIGURES["trajectory"].reading)
