@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from headscope.findings import CLAIMS, Check, Finding, estimates
 from headscope.findings.checks import ControlRun, judged, worst
 from headscope.findings.claims import claim
 from headscope.findings.finding import Findings
+from headscope.findings.in_short import in_short
 from headscope.findings.numbers import Numbers
 from headscope.findings.resampling import Resampling
 from headscope.findings.sentences import in_words
@@ -250,6 +252,22 @@ def test_under_eight_blocks_there_are_numbers_but_no_verdict() -> None:
     assert math.isfinite(found["1a"].value)
     assert math.isnan(found["1a"].low)
     assert "one block of texts" in findings_of(synthetic.block_sums(blocks=1))["1a"].reason
+
+
+def test_in_short_every_statement_is_counted_and_named() -> None:
+    told = findings_of(synthetic.block_sums())
+    counts, holds, fails = in_short(told)
+    assert counts.startswith("Of 12 statements, ")
+    assert sum(map(int, re.findall(r"\d+", counts.partition(",")[2]))) == len(CLAIMS)
+    for each in told:
+        for verdict, sentence in (("holds", holds), ("does not hold", fails)):
+            assert (f"{claim(each.key).plain} ({each.key})" in sentence) == (each.verdict == verdict)
+    one_of_each = replace(told, items=tuple(replace(f, verdict=v) for f, v in zip(told, VERDICTS, strict=False)))
+    assert in_short(one_of_each)[0] == (
+        "Of 5 statements, 1 holds, 1 holds with a reservation, 1 does not hold, 1 stays open and 1 has no verdict."
+    )
+    none = in_short(findings_of(synthetic.block_sums(blocks=7)))
+    assert none[0] == "None of the 12 statements has a verdict: 7 blocks of texts; a verdict takes 8."
 
 
 def test_few_heads_with_a_number_leave_a_claim_open() -> None:

@@ -49,3 +49,12 @@ def listed(numbers: Sequence[int]) -> str:
         else:
             parts.append([number])
     return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number with its noun, in the singular or the plural.
+
+    >>> counted(1, "window"), counted(12_000, "window"), counted(2, "matrix", "matrices")
+    ('1 window', '12,000 windows', '2 matrices')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"

@@ -91,7 +91,8 @@ def reproduce(
         for kind in formats
     ]
     say("writing the report")
-    report = write_report(result, folder / "report.html", findings=findings, controls=beside, figures=drawn)
+    file = folder / "report.html"
+    report = write_report(result, file, findings=findings, controls=beside, model=trained, figures=drawn)
     return Reproduction(result, tuple(beside), findings, tuple(saved), report)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HEADS, TEXTS = "heads.parquet", "texts.parquet"
 FOCAL, FOCAL_NULL = "focal", "focal_null"  # columns of token ids; -1: none
+WHOLE = ("starts_text", "ends_text")  # whether the window begins and ends where its text does; newer runs have them
 
 
 def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: bool) -> pd.DataFrame:
@@ -62,7 +63,8 @@ def examples_of_layer(
     frames = {}
     for head, score in product(heads, scores):
         rows = best.get((head, score), table.head(0))
-        columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window", "content"])
+        columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window"])
+        columns |= dict.fromkeys(name for name in (*WHOLE, "content") if name in texts)
         merged = rows.merge(texts, on="text", how="left", validate="one_to_one")
         frames[head, score] = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
     return frames

@@ -48,9 +48,16 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
         "window": pa.array([each.number for each in refs], pa.int32()),
         "tokens": pa.array([len(each.window) for each in refs], pa.int32()),
         "sentences": pa.array([each.window.sentences for each in refs], pa.int32()),
+        "starts_text": pa.array([each.window.first == 0 for each in refs], pa.bool_()),
+        "ends_text": pa.array([_ends_text(each.window) for each in refs], pa.bool_()),
         "content": pa.array([_content(each.window) for each in refs], pa.string()),
     }
     return {HEADS: _bytes(heads_table), TEXTS: _bytes(pa.table(texts))}
+
+
+def _ends_text(window: Any) -> bool:
+    """Whether the text ends with the window."""
+    return bool(window.first + np.count_nonzero(window.part >= 0) >= window.total)
 
 
 def _content(window: Any) -> str:
