@@ -56,6 +56,17 @@ def test_a_run_from_the_command_line(
     assert len([line for line in capsys.readouterr().out.splitlines() if line.split()[:1] in (["0"], ["2"])]) == 8
 
 
+def test_a_language_that_the_model_does_not_know_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    german = " ".join(f"Der Müller Nummer {k} kannte den tiefen Fluss seit seiner frühen Kindheit." for k in range(9))
+    (tmp_path / "texts.txt").write_text("\n".join([german, *(p["text"] for p in headscope.passages()[:3])]))
+    told = [str(tmp_path / "texts.txt"), "--layers", "0"]
+    assert analyze(*told, "--out", str(tmp_path / "run")) == 0
+    said = "n 25 % of the windows most words are unknown to the model's tokenizer or broken into pieces"
+    assert f"I{said}" in capsys.readouterr().out.replace("\n", " ")
+    result = headscope.Result.open(tmp_path / "run")
+    assert any(f"i{said}" in each for each in result.findings().warnings)
+
+
 def test_runs_are_merged(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [str(tmp_path / name) for name in ("one", "other")]
     for out, text in zip(runs, ("The cat saw the dog. It ran.", "It rains. It pours. It rains again."), strict=True):

@@ -157,6 +157,8 @@ def header(inspection: Inspection) -> None:
             "cannot tell one of them from another, and counts them as repetitions",
             style="yellow",
         )
+    if inspection.unfamiliar:
+        show.paragraph(f"{inspection.unfamiliar}", style="yellow")
     show.paragraph()
 
 
@@ -189,7 +191,12 @@ def _print_head(inspection: Inspection, args: Namespace) -> None:
 def _as_json(inspection: Inspection, args: Namespace) -> dict[str, Any]:
     answer: dict[str, Any] = {"model": inspection.model, "stack": inspection.stack, "shown": inspection.shown}
     answer |= {"tau": args.tau, "theta": args.theta, "in_words": inspection.in_words(args.tau)}
-    answer |= {"options": inspection.settings(), "tokens": _records(inspection.tokens), "reading": inspection.reading}
+    answer |= {"unfamiliar": inspection.unfamiliar}
+    answer |= {
+        "options": inspection.settings(),
+        "tokens": _records(inspection.tokens),
+        "reading": inspection.reading,
+    }
     answer |= _tables(inspection, args)
     if args.head is not None:
         answer["attended"] = _records(inspection.attended(args.layer, args.head, args.theta))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.cli.inspect_text import LEGEND, OF_LAYERS
+from headscope.result.unfamiliar import unfamiliar_texts
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def print_result(result: Result, folder: str, heads: bool = False) -> None:
     bad = f", {left_out:,} bad records left out" if left_out else ""
     again = f", {texts['duplicates']:,} of them duplicates" if texts.get("duplicates") else ""
     show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{again}{groups}{bad}{_share(texts)}\n")
+    unfamiliar = unfamiliar_texts(texts)
+    if unfamiliar:
+        show.paragraph(f"{unfamiliar[0].upper()}{unfamiliar[1:]}.\n", style="yellow")
     asked, own = result.tau(None), result.settings["tau"]
     if asked != own:
         show.paragraph(

@@ -21,6 +21,7 @@ from headscope.measures.block_sums import THIRDS
 from headscope.result import keeping
 from headscope.result.checksum import checksum_of
 from headscope.result.rows import row_paths
+from headscope.result.unfamiliar import unfamiliar_texts
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
@@ -71,7 +72,7 @@ def _findings(result: Result, at: float, beside: Controls, draws: int, seed: int
         tau=at,
         theta=sums.theta,
         items=tuple(items),
-        warnings=tuple(signs_of_trouble(sums, at)),
+        warnings=tuple(filter(None, [unfamiliar_texts(result.texts), *signs_of_trouble(sums, at)])),
         unread=unread,
         over_windows=numbers.view().over_windows,
         about={

@@ -20,6 +20,7 @@ from headscope.inspection.parts import FocalToken, token_table
 from headscope.measures.relations import RELATIONS
 from headscope.measures.torch_window import WindowPairs
 from headscope.shortcuts import InspectionShortcuts
+from headscope.windows.familiarity import familiarity
 
 Array = np.ndarray[Any, Any]
 PAIR_COLUMNS = ["i", "j", "token_i", "token_j", "distance", "relation", "similarity", "level"]
@@ -317,6 +318,17 @@ class Inspection(ReadText, InspectionShortcuts):
         if (kind, tau, top) not in self._tables:
             self._tables[kind, tau, top] = make(self, tau, top)
         return self._tables[kind, tau, top].copy()
+
+    @property
+    def unfamiliar(self) -> str:
+        """A sentence that says so where the model may not know the language of the text; otherwise empty.
+
+        >>> import headscope
+        >>> headscope.load().inspect("The cat saw the dog. The dog saw the cat.").unfamiliar
+        ''
+        """
+        found = familiarity(self.window)
+        return str(found) if found.unfamiliar else ""
 
     def in_words(self, tau: float = 0.5) -> list[str]:
         """What stands out, in sentences that need no knowledge of the method."""

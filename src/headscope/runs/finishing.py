@@ -39,6 +39,8 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
         "refused": len(refused),
         "tokens": sum(shard.tokens for shard in shards),
         "tokens_read": sum(shard.tokens_read for shard in shards),
+        "familiar_of": sum(shard.familiar_of for shard in shards),
+        "unfamiliar": sum(shard.unfamiliar for shard in shards),
         "duplicates": texts.survey.duplicates if texts.survey.known else None,
         "clusters": done.clusters.number,
         "clusters_again": done.clusters.again,
