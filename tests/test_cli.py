@@ -68,7 +68,9 @@ def test_json_holds_the_same_numbers_as_the_library(capsys: pytest.CaptureFixtur
     found = json.loads(out)
     assert code == 0
     expected = embedded.inspect(TEXT).summary()
-    assert [h["stop_focus"] for h in found["heads"]] == pytest.approx(expected.stop_focus.tolist(), rel=1e-6)
+    assert [h["separator_focus_stop"] for h in found["heads"]] == pytest.approx(
+        expected.separator_focus_stop.tolist(), rel=1e-6
+    )
     assert [h["focal_token"] for h in found["heads"]] == expected.focal_token.tolist()
     assert (found["reading"], list(found["top"]), found["options"]["readings"]) == (
         "dot", ["dot", "cosine"], ["dot", "cosine"])  # fmt: skip

@@ -251,7 +251,7 @@ def test_under_eight_blocks_there_are_numbers_but_no_verdict() -> None:
     assert found["1a"].reason == "7 blocks of texts; a verdict takes 8"
     assert math.isfinite(found["1a"].value)
     assert math.isnan(found["1a"].low)
-    assert "one block of texts" in findings_of(synthetic.block_sums(blocks=1))["1a"].reason
+    assert "1 block of texts" in findings_of(synthetic.block_sums(blocks=1))["1a"].reason
 
 
 def test_in_short_every_statement_is_counted_and_named() -> None:
@@ -376,15 +376,15 @@ def test_quantities_as_labelled_tables() -> None:
     assert float(table.beyond.sel(third="final")) == float((heads > 1.1).mean())
     quartiles = np.exp(np.quantile(np.log(heads), [0.25, 0.75]))
     np.testing.assert_allclose([table.lower_quartile.values[2], table.upper_quartile.values[2]], quartiles)
-    ways = estimates.by_readings(numbers, "distance")
+    ways = estimates.by_readings(numbers, "reach")
     assert list(ways["way"].values) == ["τ", "dot", "cosine"]
     shares = estimates.distances(numbers, "model", "dot")
     assert float(shares.base.sum()) == pytest.approx(1)
     for problem, name, by, reading in (
         ("not of single heads", "focal_excess", "head", None),
-        ("by='word'", "distance", "word", None),
-        ("not read by cosine", "stop_focus", "layer", "cosine"),
-        ("S was not read by values", "distance", "layer", "values"),
+        ("by='word'", "reach", "word", None),
+        ("not read by cosine", "separator_focus_stop", "layer", "cosine"),
+        ("S was not read by values", "reach", "layer", "values"),
         ("no quantity 'size'", "size", "layer", None),
     ):
         with pytest.raises(HeadscopeError, match=problem):

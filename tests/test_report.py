@@ -221,7 +221,7 @@ def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.Capture
     for told, expected in (
         (["findings", str(tmp_path / "nothing")], "there is no run or result"),
         (["findings", str(tmp_path)], "holds no result"),
-        (["findings", str(run), "--control", str(run)], "is no control"),
+        (["findings", str(run), "--control", str(run)], "is not a control"),
         (["findings", str(run), "--draws", "-3"], "draws=-3"),
         (["findings", str(run), "--stack", "cross"], "there is no stack"),
         (["findings", str(run), "--tau", "0.33"], "0.05"),
@@ -334,7 +334,7 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bo
 
 
 def test_reproduce_refuses_a_stream(tmp_path: Path) -> None:
-    with pytest.raises(HeadscopeError, match="passes by once"):
+    with pytest.raises(HeadscopeError, match="read only once"):
         reproduce(None, iter(["a text"]), tmp_path / "out")
 
 

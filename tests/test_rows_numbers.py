@@ -55,7 +55,7 @@ class Head:
         high = [pairs.places[number] for number in numbers]
         row = {
             "high_pairs": float(len(high)),
-            "distance": mean([j - i for i, j in high]),
+            "mean_distance": mean([j - i for i, j in high]),
             "sentence_share": mean([float(pairs.relations[n] in ("sentence", "both")) for n in numbers]),
             "repetition_share": mean([float(pairs.relations[n] in ("repeated", "both")) for n in numbers]),
         }
@@ -120,5 +120,5 @@ def test_every_column_equals_the_naive_one(kind: str, tiny: Callable[[str], head
                     assert rows[name][head] == found, (name, layer, head, text.id)
                     checked[name] += np.isfinite(value)
     if not model.template.end:
-        del checked["end_focus"]  # there is no closing special token
+        del checked["separator_focus_end"]  # there is no closing special token
     assert min(checked.values()) >= 10, checked

@@ -62,10 +62,10 @@ def read_control(written: str | None) -> Control | None:
         return None
     match = WRITTEN.fullmatch(written) if isinstance(written, str) else None
     if match is None:
-        raise HeadscopeError(f"control={written!r}", REMEDY)
+        raise HeadscopeError(f"control={written!r} is not possible", REMEDY)
     kind, seed = match.groups()
     if kind is None:
         return Control("rotated")
     if int(seed) >= SEEDS:
-        raise HeadscopeError(f"control={written!r}", f"use a seed below {SEEDS}")
+        raise HeadscopeError(f"control={written!r} is not possible", f"use a seed below {SEEDS}")
     return Control("untrained" if kind == "untrained" else "permuted", int(seed))

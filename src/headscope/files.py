@@ -45,8 +45,8 @@ def disk_file(name: str | os.PathLike[str]) -> Path:
     """
     if is_url(name):
         raise HeadscopeError(
-            f"{name!r} is no path of this disk, and only runs can be written elsewhere",
-            "name a path of this disk, and copy it from there",
+            f"{name!r} is not a path on this disk, and only runs can be written elsewhere",
+            "name a path on this disk, and copy it from there",
         )
     return Path(disk_path(name))
 

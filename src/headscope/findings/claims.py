@@ -84,10 +84,10 @@ def _learned(number: Number, label: str, what: str) -> Test:
 
 
 def _focus(key: str, category: str, whom: str, paper: str, says: str, plain: str) -> Claim:
-    focus, weighted = f"{category}_focus", f"{category}_focus_weighted"
+    focus, weighted = f"separator_focus_{category}", f"separator_focus_{category}_weighted"
     return Claim(
         key, paper, says,
-        _statistic(f"attention to {whom} over an even spread, final layers", Number(focus, "final"), 1.1, 1.0),
+        _statistic(f"separator focus, {whom}, final layers", Number(focus, "final"), 1.1, 1.0),
         (
             Test("weighted", "weighed by the length of what is read", Number(weighted, "final"), 1.1, 1.0,
                  without="on attention that carries nothing: weighed by the length of what is read, it is not there"),
@@ -101,9 +101,9 @@ def _focus(key: str, category: str, whom: str, paper: str, says: str, plain: str
 _REPETITION = Test(
     "statistic", "σ of log repetition preference", Number("repetition_preference", SPREAD), math.log(1.25), 0.0
 )
-_DISTANCE = Test("statistic", "σ of distance", Number("distance", SPREAD), 0.05, 0.0)
+_REACH_OF_HEADS = Test("statistic", "σ of reach", Number("reach", SPREAD), 0.05, 0.0)
 _SHORTER = _statistic(
-    "distance of similar pairs over that of all, early less middle layers", Number("distance", ("early", "middle")),
+    "reach of similar pairs, early less middle layers", Number("reach", ("early", "middle")),
     0.05, 0.0,
 )  # fmt: skip
 _SENTENCE = _statistic("sentence preference, final layers", Number("sentence_preference", "final"), 1.1, 1.0)
@@ -142,13 +142,13 @@ CLAIMS = (
     Claim(
         "2", "Heads specialise",
         "Heads have roles of their own: some find repetitions, others gather round one common token.",
-        (_REPETITION, _DISTANCE),
+        (_REPETITION, _REACH_OF_HEADS),
         (
-            *_by_readings((_REPETITION, _DISTANCE), _TOP),
+            *_by_readings((_REPETITION, _REACH_OF_HEADS), _TOP),
             replace(_learned(_REPETITION.number, "σ of log repetition preference, more than permuted", "does as much"),
                     name=f"{PERMUTED} repetition_preference"),
-            replace(_learned(_DISTANCE.number, "σ of distance, more than permuted", "does as much"),
-                    name=f"{PERMUTED} distance"),
+            replace(_learned(_REACH_OF_HEADS.number, "σ of reach, more than permuted", "does as much"),
+                    name=f"{PERMUTED} reach"),
         ),
         thresholds="tau", digits=3,
         plain="the heads of a layer have different roles",
@@ -158,7 +158,7 @@ CLAIMS = (
         _SHORTER,
         (
             *_by_readings(_SHORTER, _TOP),
-            Test("over final", "early less final layers", Number("distance", ("early", "final")), 0.05, 0.0,
+            Test("over final", "early less final layers", Number("reach", ("early", "final")), 0.05, 0.0,
                  without="on the middle layers: the final ones reach as far as the early ones"),
         ),
         thresholds="tau", digits=3,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headscope.errors import listed
+from headscope.errors import listed, numbered
 from headscope.findings.checks import FAILS, PASSES, Check
 from headscope.findings.claims import PERMUTED, ROTATED, UNTRAINED, Claim
 from headscope.findings.numbers import Numbers
@@ -205,10 +205,7 @@ def _both_sides(finding: Finding) -> str:
     """Layers that lie wholly on both sides of the bound: a third may hide them."""
     if not finding.layers_beyond or not finding.layers_short:
         return ""
-    beyond, short = (
-        f"{'layers' if len(each) > 1 else 'layer'} {listed(each)}"
-        for each in (finding.layers_beyond, finding.layers_short)
-    )
+    beyond, short = (numbered("layer", each) for each in (finding.layers_beyond, finding.layers_short))
     return f"Layers differ: {beyond} wholly beyond {finding.bound:g}, {short} wholly short of it."
 
 

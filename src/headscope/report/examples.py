@@ -46,7 +46,7 @@ KINDS = (
         "words of the sentence in which the head has most of its similar pairs", similar_in_sentence,
     ),
     Kind(
-        "reads the ends of sentences", "stop_focus", "stop_focus",
+        "reads the ends of sentences", "separator_focus_stop", "separator_focus_stop",
         "it gives the ends of sentences {} times the attention of an even spread",
         "the ends of sentences", sentence_stops,
     ),

@@ -162,9 +162,9 @@ def checked(model: Model | None, result: Result) -> Model:
     from headscope.models.fingerprint import model_fingerprint
 
     if model is None:
-        raise HeadscopeError("one head and one text are drawn from the model itself", "name it with --model")
+        raise HeadscopeError("the figure of one head and one text needs the model", "name it with --model (model=)")
     if model_fingerprint(model)["weights"] != result.model["weights"]:
-        raise HeadscopeError("the model at hand is not the one that was analysed", "name the other one")
+        raise HeadscopeError("this is not the model that was analysed", "name the one that was, with --model (model=)")
     return model
 
 

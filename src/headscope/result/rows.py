@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 HEADS, TEXTS = "heads.parquet", "texts.parquet"
 FOCAL, FOCAL_NULL = "focal", "focal_null"  # columns of token ids; -1: none
+# What columns were called in runs of earlier versions, by the names that they have now.
+EARLIER = {
+    "separator_focus_stop": "stop_focus", "separator_focus_end": "end_focus", "mean_distance": "distance",
+}  # fmt: skip
 WHOLE = ("starts_text", "ends_text")  # whether the window begins and ends where its text does; newer runs have them
 
 
@@ -51,7 +55,7 @@ def examples_of_layer(
 
     field = ds.field
     wanted = (field("layer") == layer) & (field("stack") == result.name) & field("head").isin(list(heads))
-    table = ds.dataset(paths[0]).to_table(filter=wanted).to_pandas()
+    table = with_names_of_now(ds.dataset(paths[0]).to_table(filter=wanted)).to_pandas()
     best = {}
     for head, rows_of_head in table.groupby("head"):
         for score in scores:
@@ -70,11 +74,17 @@ def examples_of_layer(
     return frames
 
 
+def with_names_of_now(table: pa.Table) -> pa.Table:
+    """The rows of a run, whichever version wrote them."""
+    now = {earlier: name for name, earlier in EARLIER.items()}
+    return table.rename_columns([now.get(name, name) for name in table.schema.names])
+
+
 def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
     if score not in SCORES:
         raise HeadscopeError(f"there is no score {score!r}", f"use one of {', '.join(SCORES)}")
     if k < 1:
-        raise HeadscopeError(f"k={k}", "ask for at least one text")
+        raise HeadscopeError(f"k={k} is not possible", "ask for at least one text")
     data = result.dataset
     if layer not in data["layer"].values or head not in data["head"].values:
         raise HeadscopeError(
@@ -142,7 +152,8 @@ def write_rows(sources: Sequence[RowSource], folder: Path) -> None:
             with pq.ParquetFile(source.heads) as opened:
                 for batch in opened.iter_batches(batch_size=1 << 16):
                     table = pa.Table.from_batches([batch])
-                    write(_renumbered(table.filter(pa.array(number[table.column("text").to_numpy()] >= 0)), number))
+                    kept = pa.array(number[table.column("text").to_numpy()] >= 0)
+                    write(_renumbered(with_names_of_now(table.filter(kept)), number))
 
 
 def _renumbered(table: pa.Table, number: Any) -> pa.Table:
@@ -184,6 +195,7 @@ def join_tables(parts: Iterable[bytes | Path], target: Path, *, remedy: str = OT
                 shifted = texts + begin
                 begin += int(texts.max(initial=-1)) + 1
                 table = table.set_column(table.schema.get_field_index("text"), "text", _numbers(shifted))
+                table = with_names_of_now(table)
                 writer = writer or pq.ParquetWriter(partial, table.schema, compression="zstd")
                 writer.write_table(table)
         finally:
