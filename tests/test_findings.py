@@ -305,7 +305,7 @@ def words(key: str, statistic: str, controls: dict[str, str], **more: Any) -> st
 
 def test_sentences_say_what_a_verdict_hangs_on() -> None:
     assert "every control passes: the claim holds" in words("4", "passes", {})
-    assert "hangs on vector length: the cosine does not show it" in words("4", "passes", {"cosine": "fails"})
+    assert "it depends on vector length: the cosine does not show it" in words("4", "passes", {"cosine": "fails"})
     both = words("8", "passes", {"cosine": "fails", "punctuation": "fails"})
     assert "vector length" in both
     assert "commas are as good as stops" in both

@@ -28,7 +28,7 @@ class Test:
     above: bool = True  # passes beyond the bound; otherwise short of it
     run: str = ""
     compared: Literal["", "alone", "more"] = ""
-    without: str = ""  # what the claim hangs on where this control fails, in plain words
+    without: str = ""  # what the claim depends on where this control fails, in plain words
     __test__ = False  # nothing for pytest
 
 
