@@ -13,15 +13,18 @@ from typing import Any
 import h5netcdf
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
 import headscope
 import naive_order
 from headscope.errors import HeadscopeError
+from headscope.findings.single_texts import shares_of_texts
 from headscope.measures.bands import by_band
 from headscope.measures.variables import VARIABLES
 from headscope.result.checksum import SIZE, seal
+from headscope.result.rows import EARLIER
 from headscope.result.schema import VERSION
 from long import first_of
 
@@ -290,6 +293,25 @@ def test_examples_show_a_head_at_its_most(result: headscope.Result, tiny: Tiny) 
             result.examples(*wrong)
     with pytest.raises(HeadscopeError, match="--per-text"):
         run(tiny("gpt2"), TEXTS[:2]).examples(0, 0, "mean_distance")
+
+
+def test_rows_of_earlier_versions_are_read(tiny: Tiny, tmp_path: Path) -> None:
+    """Their columns had other names, and did not say where a window ends."""
+    made = run(tiny("gpt2"), TEXTS, out=tmp_path / "run", per_text=True)
+    now, shares = made.examples(1, 2, "mean_distance", k=3), shares_of_texts(made, 0.5)
+    assert {"starts_text", "ends_text"} < set(now.columns)
+    for name, dropped in (("heads", []), ("texts", ["starts_text", "ends_text"])):
+        file = tmp_path / "run" / f"{name}.parquet"
+        table = pq.read_table(file).drop_columns(dropped)
+        pq.write_table(table.rename_columns([EARLIER.get(each, each) for each in table.schema.names]), file)
+    then = headscope.Result.open(tmp_path / "run")
+    read = then.examples(1, 2, "mean_distance", k=3)
+    assert read[["starts_text", "ends_text"]].isna().all(axis=None)
+    pd.testing.assert_frame_equal(*(each.drop(columns=["starts_text", "ends_text"]) for each in (read, now)))
+    assert shares_of_texts(then, 0.5) == pytest.approx(shares, nan_ok=True)
+    more = [("new", "The river knew the ferryman. The ferryman feared the river, and the river rose. It rose again.")]
+    other = run(tiny("gpt2"), more, out=tmp_path / "other", per_text=True)
+    assert "new" in (then + other).examples(1, 2, "high_pairs", k=1000)["id"].tolist()
 
 
 def test_parts_and_sums_of_runs_have_examples(tiny: Tiny, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Head:
         self.pairs = naive_order.Pairs(window)
 
     def row(self, layer: int, head: int) -> dict[str, float]:
-        row = {f"{name}_focus": naive.focus(self.attention, self.may_read, self.window.category, name)
+        row = {f"separator_focus_{name}": naive.focus(self.attention, self.may_read, self.window.category, name)
                for name in ("stop", "end")}  # fmt: skip
         if not self.pairs.places:
             return row | {"high_pairs": 0.0, "focal": -1, "focal_null": -1}

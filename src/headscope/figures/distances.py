@@ -51,7 +51,7 @@ def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
     caption(
         figure,
         f"{run_caption(result, at)}; dashed: all pairs",
-        "Numbers: mean distance of similar pairs over that of all pairs. Heads with fewer than "
+        "Numbers: reach, the mean distance of similar pairs over that of all. Heads with fewer than "
         f"{FEW_PAIRS} similar pairs to a text are left out. Each bar is a band of distances; far bands are wider.",
     )
     return figure
@@ -74,8 +74,8 @@ def distances_of_layers(result: Result, tau: float | None = None) -> Picture:
     caption(
         figure,
         f"{run_caption(result, at)}; dashed: all pairs",
-        "The median over a layer's heads, with 95 % intervals. Numbers: mean distance of similar pairs over that of "
-        "all pairs, median over heads. Each bar is a band of distances; far bands are wider.",
+        "The median over a layer's heads, with 95 % intervals. Numbers: reach, the mean distance of similar pairs over "
+        "that of all, median over heads. Each bar is a band of distances; far bands are wider.",
     )
     return figure
 

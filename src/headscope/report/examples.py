@@ -131,8 +131,13 @@ def _example(
         says=kind.says.format(f"{score:.0%}" if kind.shown_by.endswith("_share") else f"{score:.1f}"),
         focal_token=visible(str(focal)) if isinstance(focal, str) else "–",
         high_pairs=int(row["high_pairs"]),
-        excerpt=excerpt(text, spans, begins=bool(row.get("starts_text", True)), ends=bool(row.get("ends_text", True))),
+        excerpt=excerpt(text, spans, begins=_unless_not(row["starts_text"]), ends=_unless_not(row["ends_text"])),
     )
+
+
+def _unless_not(value: object) -> bool:
+    """Whether it is so, or, in the rows of an earlier version, not known."""
+    return value is None or bool(value)
 
 
 def one_head(result: Result, tau: float | None, model: Model) -> Picture:

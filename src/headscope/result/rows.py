@@ -29,7 +29,7 @@ FOCAL, FOCAL_NULL = "focal", "focal_null"  # columns of token ids; -1: none
 EARLIER = {
     "separator_focus_stop": "stop_focus", "separator_focus_end": "end_focus", "mean_distance": "distance",
 }  # fmt: skip
-WHOLE = ("starts_text", "ends_text")  # whether the window begins and ends where its text does; newer runs have them
+WHOLE = ("starts_text", "ends_text")  # whether the window begins and ends where its text does; empty in earlier runs
 
 
 def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: bool) -> pd.DataFrame:
@@ -63,12 +63,12 @@ def examples_of_layer(
             scored = scored[scored[score].notna()]
             best[int(head), score] = scored.sort_values(score, ascending=lowest, kind="stable").head(k)
     numbers = sorted({int(number) for rows in best.values() for number in rows["text"]})
-    texts = ds.dataset(paths[1]).to_table(filter=field("text").isin(numbers)).to_pandas()
+    texts = with_names_of_now(ds.dataset(paths[1]).to_table(filter=field("text").isin(numbers))).to_pandas()
     frames = {}
     for head, score in product(heads, scores):
         rows = best.get((head, score), table.head(0))
         columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window"])
-        columns |= dict.fromkeys(name for name in (*WHOLE, "content") if name in texts)
+        columns |= dict.fromkeys([*WHOLE, "content"])
         merged = rows.merge(texts, on="text", how="left", validate="one_to_one")
         frames[head, score] = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
     return frames
@@ -76,8 +76,15 @@ def examples_of_layer(
 
 def with_names_of_now(table: pa.Table) -> pa.Table:
     """The rows of a run, whichever version wrote them."""
+    import pyarrow as pa
+
     now = {earlier: name for name, earlier in EARLIER.items()}
-    return table.rename_columns([now.get(name, name) for name in table.schema.names])
+    table = table.rename_columns([now.get(name, name) for name in table.schema.names])
+    for name in WHOLE:
+        if "content" in table.schema.names and name not in table.schema.names:
+            place = table.schema.get_field_index("content")
+            table = table.add_column(place, pa.field(name, pa.bool_()), pa.nulls(len(table), pa.bool_()))
+    return table
 
 
 def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
@@ -146,7 +153,7 @@ def write_rows(sources: Sequence[RowSource], folder: Path) -> None:
             number[texts[kept]] = np.arange(begin, begin + int(kept.sum()))
             begin += int(kept.sum())
             numbers.append(number)
-            write(_renumbered(table.filter(pa.array(kept)), number))
+            write(_renumbered(with_names_of_now(table.filter(pa.array(kept))), number))
     with _parquet_writer(folder / HEADS) as write:
         for source, number in zip(sources, numbers, strict=True):
             with pq.ParquetFile(source.heads) as opened:
