@@ -173,7 +173,7 @@ BAD = {
     "save over a file": (["inspect", "x y", "--save", "/dev/null/x"], "cannot be written"),
     "language": (["inspect", "x y", "--language", "german"], "not a language code"),
     "pairs": (["inspect", "x y", "--pairs", "-3"], "--pairs -3"),
-    "format without save": (["inspect", "x y", "--format", "svg"], "--format is for saved figures"),
+    "format without save": (["inspect", "x y", "--format", "svg"], "--format applies to saved figures only"),
     "save onto a file": (["inspect", "x y", "--save", "/dev/null"], "is a file"),
     "convert": (["convert", "/no/such", "/tmp/never"], "there is no folder"),
 }
