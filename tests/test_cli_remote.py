@@ -92,7 +92,7 @@ def test_runs_elsewhere_add_up(local: str, remote: str, folder: Path, tmp_path: 
         (["figures", "RUN", "--out", "s3://bucket/figures"], "'s3://bucket/figures' is not a path on this disk"),
         (["report", "RUN", "--out", "s3://bucket/a.html"], "'s3://bucket/a.html' is not a path on this disk"),
         (["view", "RUN", "--html", "s3://bucket/a.html"], "'s3://bucket/a.html' is not a path on this disk"),
-        (["reproduce", "--texts", "passages:", "--out", "s3://bucket/all"], "'s3://bucket/all' is no path of this"),
+        (["reproduce", "--texts", "passages:", "--out", "s3://bucket/all"], "'s3://bucket/all' is not a path on this"),
         (["view", "s3://bucket/nothing", "--no-open"], "'s3://bucket/nothing' holds no result"),
         (["findings", "s3://nowhere/run"], "'s3://nowhere/run' holds no result"),
         (["findings", "s3://"], "'s3://' names no place. To fix it: name one: s3://BUCKET/RUN"),
