@@ -56,7 +56,7 @@ class Choices:
     ('dot', 'cosine')
     >>> Choices(readings=("manhattan",))
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: readings='manhattan'. To fix it: use some of dot, cosine, centred, values.
+    headscope.errors.HeadscopeError: readings='manhattan' is not possible. To fix it: use some of dot, cosine, ...
     """
 
     window: int = _choice(DEFAULT_WINDOW, "tokens in a window, special tokens included", label="tokens in the window")

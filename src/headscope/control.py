@@ -56,7 +56,7 @@ def read_control(written: str | None) -> Control | None:
     Control(kind='permuted', seed=0)
     >>> read_control("shuffled")
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: control='shuffled'. To fix it: use untrained:SEED, permuted:SEED or rotated, ...
+    headscope.errors.HeadscopeError: control='shuffled' is not possible. To fix it: use untrained:SEED, ...
     """
     if written is None:
         return None

@@ -41,7 +41,7 @@ def disk_file(name: str | os.PathLike[str]) -> Path:
 
     >>> disk_file("s3://bucket/report.html")
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: 's3://bucket/report.html' is no path of this disk, and only runs can be written ...
+    headscope.errors.HeadscopeError: 's3://bucket/report.html' is not a path on this disk, and only runs ...
     """
     if is_url(name):
         raise HeadscopeError(

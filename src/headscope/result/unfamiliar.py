@@ -14,7 +14,7 @@ def unfamiliar_texts(texts: Mapping[str, Any]) -> str:
     >>> unfamiliar_texts({"familiar_of": 200, "unfamiliar": 1})
     ''
     >>> unfamiliar_texts({"familiar_of": 200, "unfamiliar": 120})[:60]
-    'in 60 % of the windows most words are unknown to the model's'
+    "in 60 % of the windows most words are unknown to the model's"
     """
     looked_at, unfamiliar = texts.get("familiar_of") or 0, texts.get("unfamiliar") or 0
     if unfamiliar <= NOTABLE * looked_at:

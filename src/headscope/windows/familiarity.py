@@ -69,11 +69,11 @@ def familiarity(window: Window) -> Familiarity:
 
     >>> import headscope
     >>> model = headscope.load()
-    >>> german = "Der Fährmann kannte den Fluss seit seiner Kindheit, und die Kinder fürchteten das Wasser sehr. "
-    >>> familiarity(model.inspect(german).window)  # too short to be called unfamiliar
-    Familiarity(words=15, strange=3, broken=11)
-    >>> familiarity(model.inspect(german * 2).window).unfamiliar
-    True
+    >>> german = "Der Fährmann kannte den Fluss seit seiner Kindheit, und die Kinder fürchteten sich vor dem tiefen "
+    >>> german += "Wasser. Schon früh am Morgen hörte man das Rauschen der schönen Mühle."
+    >>> found = familiarity(model.inspect(german).window)
+    >>> found, found.unfamiliar
+    (Familiarity(words=27, strange=9, broken=20), True)
     """
     own = np.flatnonzero((window.part >= 0) & (window.category == WORD))
     if not window.described or not len(own):

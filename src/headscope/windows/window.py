@@ -129,7 +129,7 @@ def spellings(window: Window) -> dict[int, str]:
     >>> import headscope
     >>> seen = headscope.load().inspect("Schön, schöner, schon.")
     >>> [written for written in spellings(seen.window).values() if written.startswith("##")]
-    ['##ön', '##er']
+    ['##ön', '##öne', '##r']
     """
     written: dict[int, Counter[str]] = {}
     for token, label in zip(window.ids.tolist(), window.labels, strict=True):
