@@ -171,10 +171,10 @@ def naive_row(naive: naive_corpus.Corpus, choices: Choices) -> dict[str, np.ndar
     number = high.sum(-1)
     columns = {"high_pairs": number.astype(float)}
     with np.errstate(invalid="ignore", divide="ignore"):
-        for name, category in (("stop_focus", "stop"), ("end_focus", "end")):
+        for name, category in (("separator_focus_stop", "stop"), ("separator_focus_end", "end")):
             k = CATEGORIES.index(category)
             columns[name] = sums["attention"][..., k] / sums["attention_even"][:, None, k]
-        columns["distance"] = sums["distance_sum"][:, :, first:].sum((2, 3)) / number
+        columns["mean_distance"] = sums["distance_sum"][:, :, first:].sum((2, 3)) / number
         for name, relation in (("sentence_share", "sentence"), ("repetition_share", "repeated")):
             columns[name] = high[..., [RELATIONS.index(relation), RELATIONS.index("both")]].sum(-1) / number
         columns["focal_share"] = np.where(number > 0, sums["focal_share"][..., step_of(choices.tau)], np.nan)

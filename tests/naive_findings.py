@@ -23,8 +23,9 @@ STRATA: dict[str, list[tuple[list[str], list[str]]]] = {
 }
 CONTRASTS = ["sentence", "repeated", "related", "inside"]
 CATEGORIES = ["start", "end", "stop", "punctuation", "word"]
-RATIOS = {"stop_focus", "end_focus", "stop_focus_weighted", "end_focus_weighted", "stop_among_attended",
-          "end_among_attended", "sentence_preference", "repetition_preference", "separator_similarity",
+RATIOS = {"separator_focus_stop", "separator_focus_end", "separator_focus_stop_weighted",
+          "separator_focus_end_weighted", "stop_among_attended", "end_among_attended",
+          "sentence_preference", "repetition_preference", "separator_similarity",
           "separator_against_punctuation", "noise_rate"}  # fmt: skip
 MATCHED = {"sentence_preference": "sentence", "repetition_preference": "repetition", "separator_similarity": "stop",
            "separator_against_punctuation": "stop_punctuation", "noise_rate": "noise"}  # fmt: skip
@@ -132,14 +133,14 @@ class Corpus:
             a, b = self.matched(MATCHED[name], layer, head)
             return (a + 0.5) / (b + 0.5) if a + b >= 5 else NAN
         if "_focus" in name:
-            k = CATEGORIES.index(name.split("_")[0])
+            k = CATEGORIES.index(name.removesuffix("_weighted").rpartition("_")[2])
             given = "attention_weighted" if name.endswith("weighted") else "attention"
             return over(self.add(given, layer, head, k), self.add("attention_even", layer, k))
         if name.endswith("_among_attended"):
             k, step = CATEGORIES.index(name.split("_")[0]), round(self.theta * 20) - 1
             high, tokens = self.add("attended", layer, head, step), self.add("tokens")
             return over(over(high[k], sum(high)), over(tokens[k], sum(tokens)))
-        if name == "distance":
+        if name == "reach":
             return self.distance(layer, head)
         if name == "reach_within":
             return self.distance(layer, head, ["sentence", "both"])
@@ -338,15 +339,17 @@ def supplied_by_one_block(sums: Any, comparison: str, places: list[int], reading
 
 # For each claim: quantity, where, bound; then controls: (quantity, where, bound, reading).
 CLAIMS: dict[str, tuple[list[tuple[str, Any, float]], list[tuple[str, Any, float, str | None]]]] = {
-    "1a": ([("stop_focus", 2, 1.1)], [("stop_focus_weighted", 2, 1.1, None), ("stop_focus", (2, 0), 1.1, None)]),
-    "1b": ([("end_focus", 2, 1.1)], [("end_focus_weighted", 2, 1.1, None), ("end_focus", (2, 0), 1.1, None)]),
+    "1a": ([("separator_focus_stop", 2, 1.1)],
+           [("separator_focus_stop_weighted", 2, 1.1, None), ("separator_focus_stop", (2, 0), 1.1, None)]),
+    "1b": ([("separator_focus_end", 2, 1.1)],
+           [("separator_focus_end_weighted", 2, 1.1, None), ("separator_focus_end", (2, 0), 1.1, None)]),
     "2": (
-        [("repetition_preference", "spread", math.log(1.25)), ("distance", "spread", 0.05)],
+        [("repetition_preference", "spread", math.log(1.25)), ("reach", "spread", 0.05)],
         [(name, "spread", bound, reading) for reading in ("dot", "cosine")
-         for name, bound in (("repetition_preference", math.log(1.25)), ("distance", 0.05))],
+         for name, bound in (("repetition_preference", math.log(1.25)), ("reach", 0.05))],
     ),
-    "3": ([("distance", (0, 1), 0.05)], [("distance", (0, 1), 0.05, "dot"), ("distance", (0, 1), 0.05, "cosine"),
-                                         ("distance", (0, 2), 0.05, None)]),
+    "3": ([("reach", (0, 1), 0.05)], [("reach", (0, 1), 0.05, "dot"), ("reach", (0, 1), 0.05, "cosine"),
+                                         ("reach", (0, 2), 0.05, None)]),
     "4": ([("sentence_preference", 2, 1.1)],
           [("sentence_preference", 2, 1.1, "dot"), ("sentence_preference", 2, 1.1, "cosine"),
            ("sentence_preference", (2, 0), 1.1, None), ("sentence_preference", (2, 1), 1.0, None)]),

@@ -70,7 +70,7 @@ def test_without_text_what_needs_words_says_so(embedded: headscope.Model) -> Non
     assert seen.missing == ["words and sentences are not known: the tokens came without their text"]
     assert "words and sentences are not known" in repr(seen)
     one, other = seen.summary(), known.summary()
-    unknown = ["stop_focus", "sentence_preference", "repetition_preference", "separator_similarity"]
+    unknown = ["separator_focus_stop", "sentence_preference", "repetition_preference", "separator_similarity"]
     assert one[unknown].isna().all(axis=None)
     rest = [name for name in one if name not in unknown and name != "focal_token"]
     pd.testing.assert_frame_equal(one[rest], other[rest])
@@ -89,7 +89,7 @@ def test_without_attention_what_needs_it_says_so(embedded: headscope.Model, tmp_
     seen, known = Inspection.from_arrays(**arrays), embedded.inspect(TEXT)
     assert seen.missing == ["attention is not known: it was not given"]
     one, other = seen.summary(), known.summary()
-    unknown = ["stop_focus", "end_focus", "likeness"]
+    unknown = ["separator_focus_stop", "separator_focus_end", "likeness"]
     assert one[unknown].isna().all(axis=None)
     rest = [name for name in one if name not in unknown]
     pd.testing.assert_frame_equal(one[rest], other[rest])

@@ -68,7 +68,9 @@ def test_json_holds_the_same_numbers_as_the_library(capsys: pytest.CaptureFixtur
     found = json.loads(out)
     assert code == 0
     expected = embedded.inspect(TEXT).summary()
-    assert [h["stop_focus"] for h in found["heads"]] == pytest.approx(expected.stop_focus.tolist(), rel=1e-6)
+    assert [h["separator_focus_stop"] for h in found["heads"]] == pytest.approx(
+        expected.separator_focus_stop.tolist(), rel=1e-6
+    )
     assert [h["focal_token"] for h in found["heads"]] == expected.focal_token.tolist()
     assert (found["reading"], list(found["top"]), found["options"]["readings"]) == (
         "dot", ["dot", "cosine"], ["dot", "cosine"])  # fmt: skip
@@ -171,7 +173,7 @@ BAD = {
     "save over a file": (["inspect", "x y", "--save", "/dev/null/x"], "cannot be written"),
     "language": (["inspect", "x y", "--language", "german"], "not a language code"),
     "pairs": (["inspect", "x y", "--pairs", "-3"], "--pairs -3"),
-    "format without save": (["inspect", "x y", "--format", "svg"], "--format is for saved figures"),
+    "format without save": (["inspect", "x y", "--format", "svg"], "--format applies to saved figures only"),
     "save onto a file": (["inspect", "x y", "--save", "/dev/null"], "is a file"),
     "convert": (["convert", "/no/such", "/tmp/never"], "there is no folder"),
 }

@@ -37,13 +37,13 @@ def test_a_run_from_the_command_line(
     assert analyze(*told) == 0
     printed, said = capsys.readouterr()
     assert "2 layers × 4 heads" in printed
-    assert "20 windows of 20 texts, 3 groups, 1 bad records left out" in printed
+    assert "20 windows of 20 texts, 3 groups, 1 bad record left out" in printed
     assert "headscope.Result.open(" in printed
     assert "20 of 20 texts" in said
-    assert "1 bad records were left out: texts.jsonl:21: the text is not a string but int" in said
+    assert "1 bad record was left out: texts.jsonl:21: the text is not a string but int" in said
     result = headscope.Result.open(tmp_path / "run")
     assert result.dataset.layer.values.tolist() == [0, 2]
-    assert len(result.examples(2, 1, "distance", 3)) == 3
+    assert len(result.examples(2, 1, "mean_distance", 3)) == 3
     assert analyze(*told) == 0
     assert "the run is finished already" in capsys.readouterr().err
     assert analyze(*told, "--tau", "0.6") == 0
@@ -56,6 +56,17 @@ def test_a_run_from_the_command_line(
     assert len([line for line in capsys.readouterr().out.splitlines() if line.split()[:1] in (["0"], ["2"])]) == 8
 
 
+def test_a_language_that_the_model_does_not_know_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    german = " ".join(f"Der Müller Nummer {k} kannte den tiefen Fluss seit seiner frühen Kindheit." for k in range(9))
+    (tmp_path / "texts.txt").write_text("\n".join([german, *(p["text"] for p in headscope.passages()[:3])]))
+    told = [str(tmp_path / "texts.txt"), "--layers", "0"]
+    assert analyze(*told, "--out", str(tmp_path / "run")) == 0
+    said = "n 25 % of the windows most words are unknown to the model's tokenizer or broken into pieces"
+    assert f"I{said}" in capsys.readouterr().out.replace("\n", " ")
+    result = headscope.Result.open(tmp_path / "run")
+    assert any(f"i{said}" in each for each in result.findings().warnings)
+
+
 def test_runs_are_merged(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [str(tmp_path / name) for name in ("one", "other")]
     for out, text in zip(runs, ("The cat saw the dog. It ran.", "It rains. It pours. It rains again."), strict=True):
@@ -66,7 +77,7 @@ def test_runs_are_merged(model: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "2 windows of 2 texts" in capsys.readouterr().out
     merged = headscope.Result.open(out)
     assert int(merged.dataset.texts) == 2
-    assert len(merged.examples(1, 2, "stop_focus")) == 2
+    assert len(merged.examples(1, 2, "separator_focus_stop")) == 2
     assert main(["merge", runs[0], runs[0], "--out", str(tmp_path / "twice"), "--json"]) == 0
     printed, said = capsys.readouterr()
     assert json.loads(printed)["stacks"]["decoder"]["windows"] == 2
@@ -142,7 +153,7 @@ def test_a_relation_from_a_file(model: str, texts: str, tmp_path: Path, capsys: 
         (["--out", "run", "--shard-size", "100000"], "a shard has 65,536 texts at most"),
         (["--out", "run", "--tau", "0.33"], "τ is 0.33"),
         (["--out", "run", "--text-field", "nope"], "--text-field"),
-        (["--out", "run", "--strict"], "1 bad records among 20 texts"),
+        (["--out", "run", "--strict"], "1 bad record among 20 texts"),
     ],
     ids=lambda value: "-".join(value[-2:]) if isinstance(value, list) else None,
 )

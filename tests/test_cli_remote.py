@@ -81,7 +81,7 @@ def test_runs_elsewhere_add_up(local: str, remote: str, folder: Path, tmp_path: 
     analyze(folder, str(more), beside)
     both = headscope.Result.open(remote) + headscope.Result.open(beside)
     assert int(both.dataset.texts) == 14
-    with pytest.raises(HeadscopeError, match="is no path of this disk"):
+    with pytest.raises(HeadscopeError, match="is not a path on this disk"):
         both.save("s3://bucket/both.nc")
     same_bytes(both, headscope.Result.open(local) + headscope.Result.open(beside))
 
@@ -89,16 +89,16 @@ def test_runs_elsewhere_add_up(local: str, remote: str, folder: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["figures", "RUN", "--out", "s3://bucket/figures"], "'s3://bucket/figures' is no path of this disk"),
-        (["report", "RUN", "--out", "s3://bucket/a.html"], "'s3://bucket/a.html' is no path of this disk"),
-        (["view", "RUN", "--html", "s3://bucket/a.html"], "'s3://bucket/a.html' is no path of this disk"),
-        (["reproduce", "--texts", "passages:", "--out", "s3://bucket/all"], "'s3://bucket/all' is no path of this"),
+        (["figures", "RUN", "--out", "s3://bucket/figures"], "'s3://bucket/figures' is not a path on this disk"),
+        (["report", "RUN", "--out", "s3://bucket/a.html"], "'s3://bucket/a.html' is not a path on this disk"),
+        (["view", "RUN", "--html", "s3://bucket/a.html"], "'s3://bucket/a.html' is not a path on this disk"),
+        (["reproduce", "--texts", "passages:", "--out", "s3://bucket/all"], "'s3://bucket/all' is not a path on this"),
         (["view", "s3://bucket/nothing", "--no-open"], "'s3://bucket/nothing' holds no result"),
         (["findings", "s3://nowhere/run"], "'s3://nowhere/run' holds no result"),
         (["findings", "s3://"], "'s3://' names no place. To fix it: name one: s3://BUCKET/RUN"),
         (["analyze", "passages:", "--limit", "2", "--out", "s3://nowhere/run"], "name a bucket that is there"),
         (["analyze", "passages:", "--limit", "2", "--out", "s3://"], "'s3://' names no place"),
-        (["view", "RUN", "--file", "a.txt"], "there are a run or a saved inspection and a text"),
+        (["view", "RUN", "--file", "a.txt"], "a text is given beside a run or a saved inspection"),
     ],
 )
 def test_what_cannot_be_done_there_is_said(

@@ -80,12 +80,12 @@ def test_an_empty_file_gives_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         (["--segments", "0"], "segments=0"),
         (["--segments", "2", "--max-tokens", "50"], "both given"),
-        (["--format", "html"], "a page is written to a file"),
+        (["--format", "html"], "HTML is written to a file"),
         (["--format", "html", "--out", "a.txt"], "not named like a web page"),
         (["--out", "a.pdf"], "does not tell what to write"),
         (["--heads", "missing.json"], "there is no file 'missing.json'"),
         (["--fit", "passages:"], "--fit needs a file"),
-        (["--fit", "passages:", "--heads", "a.json"], "--fit learns, it cuts no text"),
+        (["--fit", "passages:", "--heads", "a.json"], "--fit does not cut a text"),
     ],
 )
 def test_what_cannot_be(file: str, more: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,10 @@ def test_a_wrong_control_is_refused_before_anything_is_loaded(written: Any, tmp_
 
 def test_a_wrong_control_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", str(tmp_path / "none.txt"), "--out", str(tmp_path / "run"), "--control", "turned"]) == 2
-    assert "control='turned'. To fix it: use untrained:SEED, permuted:SEED or rotated" in capsys.readouterr().err
+    assert (
+        "control='turned' is not possible. To fix it: use untrained:SEED, permuted:SEED or rotated"
+        in capsys.readouterr().err
+    )
     asked = ["reproduce", "--texts", "passages:", "--out", str(tmp_path / "out"), "--controls"]
     assert main([*asked, "rotated", "x"]) == 2
     assert "control='x'" in capsys.readouterr().err
@@ -297,9 +300,9 @@ def test_what_cannot_be_compared_is_refused(beside: dict[str, headscope.Result],
     result = beside["None"]
     other = make_folder("llama", tmp_path / "llama")
     for controls, said in (
-        ([result], "is no control"),
-        ([beside["permuted:0"], beside["permuted:0"]], "there already"),
-        ([beside["rotated"], beside["rotated"]], "there already"),
+        ([result], "is not a control"),
+        ([beside["permuted:0"], beside["permuted:0"]], "given twice"),
+        ([beside["rotated"], beside["rotated"]], "given twice"),
         (
             [run(str(other), TEXTS[:2], control="untrained:0", window=48)],
             "the models' architecture; the models' config",
@@ -311,7 +314,7 @@ def test_what_cannot_be_compared_is_refused(beside: dict[str, headscope.Result],
             check_controls(result, controls)
     with pytest.raises(HeadscopeError, match="the models' weights"):
         check_controls(beside["untrained:0"], [beside["rotated"]])
-    with pytest.raises(HeadscopeError, match="there already"):
+    with pytest.raises(HeadscopeError, match="given twice"):
         check_controls(beside["permuted:0"], [beside["permuted:0"]])
 
 

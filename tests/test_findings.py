@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from headscope.findings import CLAIMS, Check, Finding, estimates
 from headscope.findings.checks import ControlRun, judged, worst
 from headscope.findings.claims import claim
 from headscope.findings.finding import Findings
+from headscope.findings.in_short import in_short
 from headscope.findings.numbers import Numbers
 from headscope.findings.resampling import Resampling
 from headscope.findings.sentences import in_words
@@ -249,7 +251,23 @@ def test_under_eight_blocks_there_are_numbers_but_no_verdict() -> None:
     assert found["1a"].reason == "7 blocks of texts; a verdict takes 8"
     assert math.isfinite(found["1a"].value)
     assert math.isnan(found["1a"].low)
-    assert "one block of texts" in findings_of(synthetic.block_sums(blocks=1))["1a"].reason
+    assert "1 block of texts" in findings_of(synthetic.block_sums(blocks=1))["1a"].reason
+
+
+def test_in_short_every_statement_is_counted_and_named() -> None:
+    told = findings_of(synthetic.block_sums())
+    counts, holds, fails = in_short(told)
+    assert counts.startswith("Of 12 statements, ")
+    assert sum(map(int, re.findall(r"\d+", counts.partition(",")[2]))) == len(CLAIMS)
+    for each in told:
+        for verdict, sentence in (("holds", holds), ("does not hold", fails)):
+            assert (f"{claim(each.key).plain} ({each.key})" in sentence) == (each.verdict == verdict)
+    one_of_each = replace(told, items=tuple(replace(f, verdict=v) for f, v in zip(told, VERDICTS, strict=False)))
+    assert in_short(one_of_each)[0] == (
+        "Of 5 statements, 1 holds, 1 holds with a reservation, 1 does not hold, 1 stays open and 1 has no verdict."
+    )
+    none = in_short(findings_of(synthetic.block_sums(blocks=7)))
+    assert none[0] == "None of the 12 statements has a verdict: 7 blocks of texts; a verdict takes 8."
 
 
 def test_few_heads_with_a_number_leave_a_claim_open() -> None:
@@ -287,7 +305,7 @@ def words(key: str, statistic: str, controls: dict[str, str], **more: Any) -> st
 
 def test_sentences_say_what_a_verdict_hangs_on() -> None:
     assert "every control passes: the claim holds" in words("4", "passes", {})
-    assert "hangs on vector length: the cosine does not show it" in words("4", "passes", {"cosine": "fails"})
+    assert "it depends on vector length: the cosine does not show it" in words("4", "passes", {"cosine": "fails"})
     both = words("8", "passes", {"cosine": "fails", "punctuation": "fails"})
     assert "vector length" in both
     assert "commas are as good as stops" in both
@@ -358,15 +376,15 @@ def test_quantities_as_labelled_tables() -> None:
     assert float(table.beyond.sel(third="final")) == float((heads > 1.1).mean())
     quartiles = np.exp(np.quantile(np.log(heads), [0.25, 0.75]))
     np.testing.assert_allclose([table.lower_quartile.values[2], table.upper_quartile.values[2]], quartiles)
-    ways = estimates.by_readings(numbers, "distance")
+    ways = estimates.by_readings(numbers, "reach")
     assert list(ways["way"].values) == ["τ", "dot", "cosine"]
     shares = estimates.distances(numbers, "model", "dot")
     assert float(shares.base.sum()) == pytest.approx(1)
     for problem, name, by, reading in (
         ("not of single heads", "focal_excess", "head", None),
-        ("by='word'", "distance", "word", None),
-        ("not read by cosine", "stop_focus", "layer", "cosine"),
-        ("S was not read by values", "distance", "layer", "values"),
+        ("by='word'", "reach", "word", None),
+        ("not read by cosine", "separator_focus_stop", "layer", "cosine"),
+        ("S was not read by values", "reach", "layer", "values"),
         ("no quantity 'size'", "size", "layer", None),
     ):
         with pytest.raises(HeadscopeError, match=problem):

@@ -169,6 +169,6 @@ def test_similarity_against_attention() -> None:
 def test_a_layer_alone_has_the_numbers_it_has_among_all() -> None:
     numbers = Numbers(SOUND, Resampling(SOUND.windows, draws=5))
     one = Numbers(SOUND.layer(1), numbers.resample)
-    for name in ("repetition_preference", "distance", "likeness", "focal_excess", "high_pairs"):
+    for name in ("repetition_preference", "reach", "likeness", "focal_excess", "high_pairs"):
         every, own = numbers.by(QUANTITIES[name], "layer"), one.by(QUANTITIES[name], "layer")
         np.testing.assert_allclose([every.value[1], every.low[1]], [own.value[0], own.low[0]], rtol=1e-12)

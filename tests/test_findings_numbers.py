@@ -80,7 +80,7 @@ def test_pooled_numbers_add_up_heads_first() -> None:
     high, every = PLAIN.high(0.5).sum((0, 1, 2, 3)), PLAIN.stored["base_pairs"].sum((0, 1))
     far = PLAIN.stored["distance_sum"].sum((0, 1, 2))[11:].sum()
     base = (PLAIN.stored["base_pairs"].sum((0, 2)) * np.arange(1, 20)).sum() / every.sum()
-    same(numbers.pooled(QUANTITIES["distance"], "model"), far / high.sum() / base)
+    same(numbers.pooled(QUANTITIES["reach"], "model"), far / high.sum() / base)
 
 
 # ---------------------------------------------------------------------- intervals
@@ -91,7 +91,7 @@ def test_pooled_numbers_add_up_heads_first() -> None:
     [
         ("sentence_preference", "third", None),
         ("repetition_preference", "layer", "cosine"),
-        ("distance", "third", "cosine"),
+        ("reach", "third", "cosine"),
         ("reach_within", "model", None),
         ("focal_excess", "model", "dot"),
         ("likeness", "layer", "cosine"),
@@ -109,9 +109,7 @@ def test_intervals(name: str, by: str, reading: str | None) -> None:
         np.testing.assert_allclose([value, *ends], expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("name", "reading"), [("repetition_preference", None), ("distance", None), ("distance", "cosine")]
-)
+@pytest.mark.parametrize(("name", "reading"), [("repetition_preference", None), ("reach", None), ("reach", "cosine")])
 def test_specialisation(name: str, reading: str | None) -> None:
     sums = synthetic.block_sums(blocks=8, layers=2, heads=3, length=9, seed=2)
     found = numbers_of(sums, draws=4).measure(Number(name, "spread of heads", reading))
@@ -160,7 +158,7 @@ def test_few_and_unequal_blocks_keep_their_coverage() -> None:
 
 def test_no_interval_under_eight_blocks() -> None:
     sums = synthetic.block_sums(blocks=7)
-    found = numbers_of(sums).by(QUANTITIES["distance"], "third")
+    found = numbers_of(sums).by(QUANTITIES["reach"], "third")
     assert np.isfinite(found.value).all()
     assert np.isnan(found.low).all()
 

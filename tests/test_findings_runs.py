@@ -80,7 +80,7 @@ def test_texts_show_effects_on_their_own(result: headscope.Result) -> None:
     found = result.findings(draws=20)
     final = rows[rows["layer"] >= 2 * result.blocks.depth // 3]
     shares = {}
-    for key, column in (("1a", "stop_focus"), ("4", "sentence_preference"), ("8", "separator_similarity")):
+    for key, column in (("1a", "separator_focus_stop"), ("4", "sentence_preference"), ("8", "separator_similarity")):
         own = final.groupby("text")[column]
         known = own.count() >= final.groupby("text").size() / 2
         values = own.apply(lambda each: np.exp(np.log(each).median()))[known]
@@ -109,7 +109,7 @@ def test_one_text(tiny: Tiny) -> None:
     one = run(tiny("distilbert"), TEXTS[:1], window=48)
     found = one.findings()
     assert {each.verdict for each in found} == {"no verdict"}
-    assert "one block of texts" in found["1a"].reason
+    assert "1 block of texts" in found["1a"].reason
     assert math.isfinite(found["1b"].value)
     with pytest.raises(HeadscopeError, match="one block"):
         one.stability()

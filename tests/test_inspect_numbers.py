@@ -139,12 +139,12 @@ def test_every_quantity_equals_the_naive_one(model: headscope.Model, how: str, r
         assert set(seen.attended(layer, head, 0.3).index) == set(np.flatnonzero(naive.received(a, reads) > 0.3))
 
         row = summary.loc[layer, head]
-        assert row.stop_focus == pytest.approx(naive.focus(a, reads, told["category"], "stop"), rel=1e-4)
+        assert row.separator_focus_stop == pytest.approx(naive.focus(a, reads, told["category"], "stop"), rel=1e-4)
         end = naive.focus(a, reads, told["category"], "end")
-        assert row.end_focus == pytest.approx(end, rel=1e-4, nan_ok=True)
+        assert row.separator_focus_end == pytest.approx(end, rel=1e-4, nan_ok=True)
         base = np.mean([j - i for i, j in places])
         assert row.high_pairs == len(high)
-        assert row.distance == pytest.approx(np.mean([j - i for i, j in high]) / base)
+        assert row.reach == pytest.approx(np.mean([j - i for i, j in high]) / base)
         matched = naive_order.matched([places.index(pair) for pair in high], relations, bands)
         for name, comparison in PREFERENCES.items():
             ones, zeros = matched[list(naive_order.COMPARISONS).index(comparison)]
@@ -186,9 +186,9 @@ def test_the_numbers_of_a_layer_are_those_of_its_typical_head(embedded: headscop
     for layer, rows in heads.groupby("layer"):
         own = layers.loc[layer]
         assert own.high_pairs == rows.high_pairs.sum()
-        assert own.distance == pytest.approx(rows.distance.median())
+        assert own.reach == pytest.approx(rows.reach.median())
         assert own.likeness == pytest.approx(rows.likeness.median())
-        for name in ("stop_focus", *PREFERENCES):
+        for name in ("separator_focus_stop", *PREFERENCES):
             assert own[name] == pytest.approx(np.exp(np.log(rows[name]).median()), nan_ok=True), name
         assert own.focal_unique == rows.focal_token.nunique()
     pairs = naive_order.Pairs(naive_corpus.Window(embedded, LONG, 128, causal=False))
@@ -222,10 +222,10 @@ def test_top_pairs_stand_in_for_high_ones(embedded: headscope.Model, reading: st
         far = {band: np.mean([j - i for (i, j), own in zip(pairs.places, pairs.bands, strict=True) if own == band])
                for band in set(pairs.bands)}  # fmt: skip
         base = np.mean([j - i for i, j in pairs.places])
-        assert row.distance == pytest.approx(np.mean([far[pairs.bands[number]] for number in top]) / base)
+        assert row.reach == pytest.approx(np.mean([far[pairs.bands[number]] for number in top]) / base)
     assert layers.focal_unique[7] == len(set(chosen) - {None})
     assert heads.likeness.tolist() == seen.summary().likeness.tolist()  # it needs no threshold
-    assert heads.stop_focus.tolist() == seen.summary().stop_focus.tolist()
+    assert heads.separator_focus_stop.tolist() == seen.summary().separator_focus_stop.tolist()
 
 
 def test_cross_attention_has_no_value_vectors_to_compare(tiny: Callable[[str], Any]) -> None:

@@ -49,7 +49,7 @@ def test_every_path_gives_the_same_numbers(tiny: Tiny, tmp_path: Path) -> None:
     for path in own:
         assert json.loads((tmp_path / path / "run.json").read_text())["plan"]["path"] == path
     rows = [pd.read_parquet(tmp_path / path / "heads.parquet") for path in ("compiled", CUDA_EAGER)]
-    for column in ("stop_focus", "distance", "separation_repeated", "likeness"):
+    for column in ("separator_focus_stop", "reach", "separation_repeated", "likeness"):
         np.testing.assert_allclose(rows[0][column], rows[1][column], rtol=1e-3, atol=1e-3, err_msg=column)
 
 

@@ -47,7 +47,9 @@ def test_the_embedded_model_knows_english(embedded: headscope.Model) -> None:
 
 @pytest.mark.long
 def test_the_embedded_models_last_layers_turn_to_separators(embedded: headscope.Model) -> None:
-    focus = np.array([embedded.inspect(p["text"]).layer_summary().stop_focus for p in headscope.passages()[::8]])
+    focus = np.array(
+        [embedded.inspect(p["text"]).layer_summary().separator_focus_stop for p in headscope.passages()[::8]]
+    )
     assert np.nanmean(focus[:, -2:]) > 1.5
     assert np.nanmean(focus[:, -1]) > np.nanmean(focus[:, 0])
 
@@ -73,7 +75,7 @@ def test_smollm_is_a_llama_with_grouped_queries_from_gguf(smollm: headscope.Mode
     sink = seen.attention.sel(key=0).mean(("head", "query"))
     assert float(sink[5:25].mean()) > 0.5  # position 0 takes most of the attention: the sink
     summary = seen.layer_summary()
-    assert np.isfinite(summary.distance).all()
+    assert np.isfinite(summary.reach).all()
 
 
 def test_rxnmapper_through_convert(tmp_path: Path) -> None:

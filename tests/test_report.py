@@ -20,8 +20,10 @@ from headscope.errors import HeadscopeError
 from headscope.figures.catalog import FIGURES
 from headscope.figures.colours import VERDICT_INKS
 from headscope.figures.style import Picture
+from headscope.findings.claims import CLAIMS
 from headscope.findings.showing import KINDS, mark_of, shown
 from headscope.report import reproduce, write_report, writing
+from headscope.report.excerpts import excerpt
 from long import first_of
 
 LIMIT = 8_000_000  # bytes
@@ -111,9 +113,13 @@ def test_the_report_in_a_browser(page: Path) -> None:
             assert "<U+202E><U+1>evil" in shown
             assert tab.locator("table.claims tbody tr").count() == 13  # claim 2 has two numbers
             assert tab.locator("table.claims td.mark:not(:empty)").count() > 30
-            if width < 400:  # a claim is a card, and nothing of its number is cut
-                number = tab.locator("table.claims td.whole").first.bounding_box()
-                assert 0 <= number["x"] < number["x"] + number["width"] <= width
+            # The answer stands before the table, and every verdict is in view without scrolling sideways.
+            assert tab.locator("#short ul.answer li").count() == 3
+            verdicts = tab.locator("table.claims td.verdict:not(:empty)").all()
+            assert len(verdicts) == len(CLAIMS)
+            for each in [*verdicts, *tab.locator("table.claims td.whole").all()]:
+                place = each.bounding_box()
+                assert 0 <= place["x"] < place["x"] + place["width"] <= width
             context.close()
 
 
@@ -136,6 +142,9 @@ def test_the_report_works_without_javascript_and_prints(page: Path, tmp_path: Pa
         paper.emulate_media(media="print")
         paper.goto(page.as_uri())
         assert paper.evaluate("document.documentElement.scrollWidth") <= 718
+        heights = paper.evaluate("[...document.querySelectorAll('.plate')].map(e => e.getBoundingClientRect().height)")
+        assert len(heights) == len(FIGURES) + 1
+        assert max(heights) < 990  # with its heading and explanation it fits onto a page of A4, and is not cut
     assert (tmp_path / "report.pdf").stat().st_size > 100_000
 
 
@@ -165,6 +174,33 @@ def test_the_report_says_everything(page: Path, result: headscope.Result, contro
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", html)
 
 
+def test_examples_mark_what_they_show_and_end_at_a_word(page: Path, result: headscope.Result) -> None:
+    html = page.read_text(encoding="utf-8")
+    shown = re.findall(r"<blockquote><span dir=\"auto\">(.*?)</span>", html.partition('id="examples"')[2], re.DOTALL)
+    assert len(shown) >= 3
+    assert all("<mark>" in each for each in shown)
+    texts = [escape(" ".join(p["text"].split())) for p in headscope.passages()[:16]]
+    for each in (re.sub("</?mark>", "", one).replace(escape(HOSTILE), "").strip() for one in shown):
+        words, ellipsis, _ = each.partition(" …")
+        words = words.strip()
+        whole = next(text for text in texts if words in text)
+        assert whole.partition(words)[2][:1] in ("", " ")  # not within a word
+        assert bool(ellipsis) == (not whole.endswith(words))
+
+
+def test_excerpts() -> None:
+    text = "One two three. " * 20 + "Here is the marked word in a long text. " + "One two three. " * 20
+    at = text.index("marked")
+    found = excerpt(text, [(at - 1, at + 6)], longest=120)  # a token that begins with the space before it
+    assert ("marked", True) in found.pieces
+    assert str(found).startswith("… ")
+    assert str(found).endswith(" …")
+    assert str(excerpt("cut within a wo", [], ends=False)) == "cut within a …"
+    assert str(excerpt("cut after a stop.", [], ends=False)) == "cut after a stop. …"
+    assert str(excerpt("\u202eevil", [])) == "<U+202E>evil"
+    assert str(excerpt("一" * 50, [(0, 1)], longest=20)) == "一" * 20 + " …"
+
+
 def test_findings_on_the_command_line(run: Path, controls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["findings", str(run), "--control", *controls, "--sensitivity", "--heads", "--draws", "50"]) == 0
     printed = capsys.readouterr().out
@@ -185,7 +221,7 @@ def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.Capture
     for told, expected in (
         (["findings", str(tmp_path / "nothing")], "there is no run or result"),
         (["findings", str(tmp_path)], "holds no result"),
-        (["findings", str(run), "--control", str(run)], "is no control"),
+        (["findings", str(run), "--control", str(run)], "is not a control"),
         (["findings", str(run), "--draws", "-3"], "draws=-3"),
         (["findings", str(run), "--stack", "cross"], "there is no stack"),
         (["findings", str(run), "--tau", "0.33"], "0.05"),
@@ -298,7 +334,7 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bo
 
 
 def test_reproduce_refuses_a_stream(tmp_path: Path) -> None:
-    with pytest.raises(HeadscopeError, match="passes by once"):
+    with pytest.raises(HeadscopeError, match="read only once"):
         reproduce(None, iter(["a text"]), tmp_path / "out")
 
 

@@ -13,15 +13,18 @@ from typing import Any
 import h5netcdf
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
 import headscope
 import naive_order
 from headscope.errors import HeadscopeError
+from headscope.findings.single_texts import shares_of_texts
 from headscope.measures.bands import by_band
 from headscope.measures.variables import VARIABLES
 from headscope.result.checksum import SIZE, seal
+from headscope.result.rows import EARLIER
 from headscope.result.schema import VERSION
 from long import first_of
 
@@ -242,7 +245,7 @@ def test_layers_and_heads_in_tables(embedded: headscope.Model) -> None:
         alone.summary()[shared].astype(float), one.summary()[shared].astype(float), rtol=1e-4, check_names=False
     )
     own = one.layer_summary()
-    for column in ("stop_focus", "distance", "sentence_preference", "likeness", "focal_unique", "focal_null"):
+    for column in ("separator_focus_stop", "reach", "sentence_preference", "likeness", "focal_unique", "focal_null"):
         np.testing.assert_allclose(alone.layer_summary()[column], own[column], rtol=1e-4)
 
 
@@ -258,38 +261,57 @@ def test_rows_per_text_are_those_of_an_inspection(tiny: Tiny, tmp_path: Path) ->
         assert row.content == text
         seen = model.inspect(text).summary()
         mine = heads[heads["text"] == row.text].reset_index(drop=True)
-        for column in ("stop_focus", "end_focus", "focal_share"):
+        for column in ("separator_focus_stop", "separator_focus_end", "focal_share"):
             np.testing.assert_allclose(mine[column], seen[column], rtol=1e-4, err_msg=column)
         np.testing.assert_array_equal(mine["high_pairs"], seen["high_pairs"])
         for layer, head in ((0, 1), (2, 3)):
             pairs = model.inspect(text).high_pairs(layer, head)
             own = mine[(mine["layer"] == layer) & (mine["head"] == head)].iloc[0]
-            assert own["distance"] == pytest.approx(pairs.distance.mean(), rel=1e-5)
+            assert own["mean_distance"] == pytest.approx(pairs.distance.mean(), rel=1e-5)
             assert own["sentence_share"] == pytest.approx(pairs.relation.isin(["sentence", "both"]).mean(), rel=1e-5)
             assert own["repetition_share"] == pytest.approx(pairs.relation.isin(["repeated", "both"]).mean(), rel=1e-5)
 
 
 def test_examples_show_a_head_at_its_most(result: headscope.Result, tiny: Tiny) -> None:
-    shown = result.stack("decoder").examples(1, 2, "distance", k=4)
+    shown = result.stack("decoder").examples(1, 2, "mean_distance", k=4)
     assert len(shown) == 4
-    assert shown["distance"].is_monotonic_decreasing
+    assert shown["mean_distance"].is_monotonic_decreasing
     assert (shown["high_pairs"] >= 10).all()
     table = pd.read_parquet(result.file.parent / "heads.parquet")
     own = table[
         (table["stack"] == "decoder") & (table["layer"] == 1) & (table["head"] == 2) & (table["high_pairs"] >= 10)
     ]
-    assert shown["distance"].iloc[0] == own["distance"].max()
+    assert shown["mean_distance"].iloc[0] == own["mean_distance"].max()
     assert shown["text"].iloc[0] in {t[1] for t in TEXTS}
-    low = result.examples(0, 0, "stop_focus", k=2, lowest=True)
-    assert low["stop_focus"].is_monotonic_increasing
+    low = result.examples(0, 0, "separator_focus_stop", k=2, lowest=True)
+    assert low["separator_focus_stop"].is_monotonic_increasing
     for wrong, said in (
-        ((9, 0, "distance"), "no head 0 in layer 9.*layers are 0 to 2"),
+        ((9, 0, "mean_distance"), "no head 0 in layer 9.*layers are 0 to 2"),
         ((0, 0, "beauty"), "no score 'beauty'"),
     ):
         with pytest.raises(HeadscopeError, match=said):
             result.examples(*wrong)
     with pytest.raises(HeadscopeError, match="--per-text"):
-        run(tiny("gpt2"), TEXTS[:2]).examples(0, 0, "distance")
+        run(tiny("gpt2"), TEXTS[:2]).examples(0, 0, "mean_distance")
+
+
+def test_rows_of_earlier_versions_are_read(tiny: Tiny, tmp_path: Path) -> None:
+    """Their columns had other names, and did not say where a window ends."""
+    made = run(tiny("gpt2"), TEXTS, out=tmp_path / "run", per_text=True)
+    now, shares = made.examples(1, 2, "mean_distance", k=3), shares_of_texts(made, 0.5)
+    assert {"starts_text", "ends_text"} < set(now.columns)
+    for name, dropped in (("heads", []), ("texts", ["starts_text", "ends_text"])):
+        file = tmp_path / "run" / f"{name}.parquet"
+        table = pq.read_table(file).drop_columns(dropped)
+        pq.write_table(table.rename_columns([EARLIER.get(each, each) for each in table.schema.names]), file)
+    then = headscope.Result.open(tmp_path / "run")
+    read = then.examples(1, 2, "mean_distance", k=3)
+    assert read[["starts_text", "ends_text"]].isna().all(axis=None)
+    pd.testing.assert_frame_equal(*(each.drop(columns=["starts_text", "ends_text"]) for each in (read, now)))
+    assert shares_of_texts(then, 0.5) == pytest.approx(shares, nan_ok=True)
+    more = [("new", "The river knew the ferryman. The ferryman feared the river, and the river rose. It rose again.")]
+    other = run(tiny("gpt2"), more, out=tmp_path / "other", per_text=True)
+    assert "new" in (then + other).examples(1, 2, "high_pairs", k=1000)["id"].tolist()
 
 
 def test_parts_and_sums_of_runs_have_examples(tiny: Tiny, tmp_path: Path) -> None:
@@ -299,12 +321,12 @@ def test_parts_and_sums_of_runs_have_examples(tiny: Tiny, tmp_path: Path) -> Non
     one = run(tiny("gpt2"), groups[:half], out=tmp_path / "one", per_text=True)
     other = run(tiny("gpt2"), groups[half:], out=tmp_path / "other", per_text=True)
     whole = run(tiny("gpt2"), groups, out=tmp_path / "whole", per_text=True)
-    columns = ["id", "group", "distance", "high_pairs", "focal_token", "text"]
+    columns = ["id", "group", "mean_distance", "high_pairs", "focal_token", "text"]
 
     def shown(result: headscope.Result) -> pd.DataFrame:
-        return result.examples(1, 2, "distance", k=4)[columns]
+        return result.examples(1, 2, "mean_distance", k=4)[columns]
 
-    every = whole.examples(1, 2, "distance", k=1000)[columns]
+    every = whole.examples(1, 2, "mean_distance", k=1000)[columns]
     pd.testing.assert_frame_equal(shown(one + other), shown(whole))
     law = every[every.group == "law"].head(4).reset_index(drop=True)
     for part in (whole.select("law"), (one + other).select("law"), one.select("law") + other.select("law")):

@@ -114,7 +114,7 @@ def test_focal_tokens_stand_beside_their_null(result: MadeUpResult) -> None:
 def test_how_many_heads_lie_beyond_the_bound(result: MadeUpResult) -> None:
     figure = heads_beyond(result)  # type: ignore[arg-type]
     titles = {axes.get_title(loc="left"): axes for axes in figure.axes if axes.images}
-    for key, name in (("1a", "stop_focus"), ("4", "sentence_preference"), ("7b", "repeated_beyond_maps")):
+    for key, name in (("1a", "separator_focus_stop"), ("4", "sentence_preference"), ("7b", "repeated_beyond_maps")):
         quantity = named(name)
         axes = titles[f"{key}  {quantity.label}: beyond {quantity.bound:g}"]
         ways = [way for way in quantity.ways(result.blocks) if way not in ("direct", "rows")]
@@ -171,7 +171,7 @@ def test_stability_shows_agreement_by_size(result: MadeUpResult) -> None:
 
 def test_distances_are_shares_of_bands(result: MadeUpResult) -> None:
     figure = result.figure("distances-of-layers")
-    table, reach = result.distance_distribution(), result.quantity("distance")
+    table, reach = result.distance_distribution(), result.quantity("reach")
     for axes, layer in zip(figure.axes, (1, 3, 5), strict=True):
         own = table.sel(layer=layer)
         np.testing.assert_allclose([bar.get_height() for bar in axes.patches[:-1]], own["value"].values)
@@ -183,7 +183,7 @@ def test_distances_are_shares_of_bands(result: MadeUpResult) -> None:
 
 def test_heads_are_shown_from_the_farthest_and_the_nearest(result: MadeUpResult) -> None:
     figure = result.figure("distances-of-heads")
-    reach = np.sort(named("distance").of_heads(View(result.blocks)), axis=None)
+    reach = np.sort(named("reach").of_heads(View(result.blocks)), axis=None)
     shown_first = [float(axes.get_title().split(": ")[1]) for axes in figure.axes]
     np.testing.assert_allclose(shown_first[:4], reach[::-1][:4], atol=0.005)
     np.testing.assert_allclose(shown_first[4:], reach[:4], atol=0.005)

@@ -149,12 +149,12 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
         variables.declare(Variable("new", ("layer",), "empty"))
     with pytest.raises(HeadscopeError, match="not a variable of yours"):
         variables.withdraw("pairs")
-    with pytest.raises(HeadscopeError, match="cannot be called 'distance'"):
-        quantities.declare(Quantity("distance", "", "", lambda view: (), ratio))
+    with pytest.raises(HeadscopeError, match="cannot be called 'reach'"):
+        quantities.declare(Quantity("reach", "", "", lambda view: (), ratio))
     with pytest.raises(HeadscopeError, match="smallest"):
         quantities.declare(Quantity("new", "", "", lambda view: (), ratio, shown=HEADS))
     with pytest.raises(HeadscopeError, match="not a quantity of yours"):
-        quantities.withdraw("distance")
+        quantities.withdraw("reach")
 
 
 # ---------------------------------------------------------------------- the method's choices

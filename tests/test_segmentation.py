@@ -299,7 +299,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_another_model_is_refused(tiny: Callable[[str], headscope.Model]) -> None:
-    with pytest.raises(HeadscopeError, match="nothing is known of which heads"):
+    with pytest.raises(HeadscopeError, match="does not know which heads"):
         Segmenter(tiny("roberta"))
     with pytest.raises(HeadscopeError, match="is another model"):
         Segmenter(tiny("roberta"), SHIPPED)

@@ -112,7 +112,7 @@ def test_the_tables_on_a_terminal(
     print_heads(result.specialists(controls=controls))
     assert "median of" in capsys.readouterr().out
     print_sensitivity(result.sensitivity(draws=20))
-    assert "2 distance" in capsys.readouterr().out
+    assert "2 reach" in capsys.readouterr().out
 
 
 def test_a_narrow_terminal_gets_parts_and_whole_numbers(

@@ -121,7 +121,7 @@ def test_the_address_brings_the_view_back(tab: Tab, browser: Any, address: str, 
     page.check("[data-key=mask]")
     page.uncheck("[data-key=arcs]")
     page.check("aside .toggle input")
-    page.select_option("aside select", "distance")
+    page.select_option("aside select", "reach")
     page.click(".panel:not(.pinned) .token[data-place='8']")
     page.click(".panel:not(.pinned) [aria-label^='zoom in']")
     page.mouse.move(5, 5)
@@ -138,7 +138,7 @@ def test_the_address_brings_the_view_back(tab: Tab, browser: Any, address: str, 
         assert each.is_checked("[data-key=mask]")
         assert not each.is_checked("[data-key=arcs]")
         assert each.is_checked("aside .toggle input")
-        assert each.input_value("aside select") == "distance"
+        assert each.input_value("aside select") == "reach"
         assert each.is_checked("input[value=similarity]")
         assert classed(each, "kept") == {8}
     numbers = [[each.get_attribute(f"{where} .high-count", "data-high") for where in (".panel:not(.pinned)", ".pinned")]

@@ -205,7 +205,7 @@ def fuzzed(place: Place, examples: int, *, anew: bool = False) -> dict[str, dict
     with place.client() as client:
         known = [client.post("/api/texts", json={"text": text}).json()["id"] for text in (SHORT, "A cat.")]
     real = {"name": st.sampled_from(known), "layer": st.integers(0, 12), "head": st.integers(0, 12),
-            "score": st.sampled_from(["distance", "sentence_preference", "focal_share", "nothing"]),
+            "score": st.sampled_from(["reach", "sentence_preference", "focal_share", "nothing"]),
             "way": st.sampled_from(["dot", "cosine", "10", "20"])}  # fmt: skip
     settings = hypothesis.settings(
         max_examples=examples, derandomize=not anew, deadline=None, database=None,

@@ -154,7 +154,7 @@ def test_scores_of_a_head_stand_side_by_side(tab: Tab, address: str, hostile_run
     for name, own in {
         "sentence_preference": (True, True, True, False, False),
         "separation_repeated": (False, True, True, True, True),
-        "stop_focus": (True, False, False, False, False),
+        "separator_focus_stop": (True, False, False, False, False),
     }.items():
         for way, there, number in zip(ways, own, rows[named(name).short_label], strict=True):
             if not there:
@@ -171,7 +171,7 @@ def test_layers_have_a_line_for_every_way(tab: Tab, address: str, hostile_run: h
         ("sentence_preference", {"way-tau": None, "way-dot": "dot", "way-cosine": "cosine"}),
         ("separation_sentence", {"way-dot": "dot", "way-cosine": "cosine", "way-direct": "direct", "way-rows": "rows"}),
         ("focal_unique", {"first": None}),
-        ("stop_focus", {"way-attention": None}),
+        ("separator_focus_stop", {"way-attention": None}),
     ):
         for kind, way in ways.items():
             values = hostile_run.quantity(name, reading=way, draws=0).value.values

@@ -27,11 +27,11 @@ def test_a_run_is_answered_as_it_is_in_the_file(with_run: Place, view_run: Path,
     with with_run.client() as client:
         assert client.get("/api/run").json() == json.loads(json.dumps(view_corpus.about))
         assert client.get("/api/run/result.nc").content == (view_run / "result.nc").read_bytes()
-        assert client.get("/api/run/scores/distance/cosine").content == view_corpus.scores("distance", "cosine")
-        assert client.get("/api/run/scores/distance/7").content == view_corpus.scores("distance", "7")
+        assert client.get("/api/run/scores/reach/cosine").content == view_corpus.scores("reach", "cosine")
+        assert client.get("/api/run/scores/reach/7").content == view_corpus.scores("reach", "7")
         assert client.get("/api/run/heads/3/4").content == view_corpus.curves(3, 4)
-        examples = client.get("/api/run/heads/3/4/examples/stop_focus").json()
-        assert examples == json.loads(json.dumps(view_corpus.examples(3, 4, "stop_focus")))
+        examples = client.get("/api/run/heads/3/4/examples/separator_focus_stop").json()
+        assert examples == json.loads(json.dumps(view_corpus.examples(3, 4, "separator_focus_stop")))
         assert all(any(p["text"].startswith(row["text"]) for p in headscope.passages()[:16]) for row in examples)
 
 
@@ -43,7 +43,7 @@ def reading_of(way: str) -> str | None:
 def test_every_score_in_every_way_is_that_of_the_library(view_corpus: RunData, step: int) -> None:
     result, about = view_corpus.result, view_corpus.about
     ways = {each["name"]: each["ways"] for each in about["quantities"]}
-    assert ways["stop_focus"] == ["attention"]
+    assert ways["separator_focus_stop"] == ["attention"]
     assert ways["sentence_preference"] == ["tau", "dot", "cosine"]
     assert ways["separation_repeated"] == ["dot", "cosine", "direct", "rows"]
     for name, way in [(name, way) for name, own in ways.items() for way in own]:
@@ -130,7 +130,7 @@ def test_what_takes_long_keeps_nobody_waiting(view_corpus: RunData, monkeypatch:
         for _ in range(6):  # more than there are threads to answer
             assert client.get("/api/run/findings").json() == {"ready": False}
         assert client.get("/api/run/sensitivity").json() == {"ready": False}
-        assert client.get("/api/run/scores/distance/cosine").status_code == 200
+        assert client.get("/api/run/scores/reach/cosine").status_code == 200
         assert client.get("/api/run/heads/0/0").status_code == 200
         go.set()
         assert ready(client, "/api/run/findings") == {"ready": True, "claims": {}}
@@ -165,18 +165,18 @@ def test_a_failure_of_the_findings_is_an_answer(view_corpus: RunData, monkeypatc
             time.sleep(0.05)
         assert answer.status_code == 422
         assert "the file is gone" in said(answer)
-        assert client.get("/api/run/scores/distance/cosine").status_code == 200
+        assert client.get("/api/run/scores/reach/cosine").status_code == 200
 
 
 @pytest.mark.parametrize(
     ("path", "why"),
     [
         ("scores/nothing/10", "no score 'nothing'"),
-        ("scores/distance/0", "not read by '0'"),
-        ("scores/distance/20", "not read by '20'"),
-        ("scores/distance/tau", "a number of twentieths"),
-        ("scores/distance/direct", "from 1 to 19, dot, cosine"),
-        ("scores/stop_focus/dot", "use one of attention"),
+        ("scores/reach/0", "not read by '0'"),
+        ("scores/reach/20", "not read by '20'"),
+        ("scores/reach/tau", "a number of twentieths"),
+        ("scores/reach/direct", "from 1 to 19, dot, cosine"),
+        ("scores/separator_focus_stop/dot", "use one of attention"),
         ("scores/separation_repeated/10", "use one of dot, cosine, direct, rows"),
         ("heads/12/0", "layers are 0 to 11"),
         ("heads/0/12", "heads 0 to 11"),
@@ -194,7 +194,11 @@ def test_what_there_is_not_is_refused_with_what_there_is(with_run: Place, path: 
 def test_control_runs_stand_beside_the_layers(view_corpus: RunData, view_rotated: headscope.Result) -> None:
     data = RunData(view_corpus.result, [view_rotated])
     assert data.about["controls"] == [{"kind": "rotated", "name": view_rotated.model["name"]}]
-    for name, way in (("sentence_preference", "10"), ("sentence_preference", "cosine"), ("stop_focus", "attention")):
+    for name, way in (
+        ("sentence_preference", "10"),
+        ("sentence_preference", "cosine"),
+        ("separator_focus_stop", "attention"),
+    ):
         found = unpacked(data.scores(name, way))
         own = view_rotated.quantity(name, draws=0, reading=None if way != "cosine" else way).value.values
         np.testing.assert_array_equal(found["controls"], own[None])
@@ -202,5 +206,5 @@ def test_control_runs_stand_beside_the_layers(view_corpus: RunData, view_rotated
     told = data._findings.value()["claims"]["4"]
     assert [run["kind"] for run in told["runs"]] == ["rotated"]
     assert told["marks"]["rotated"] != "not run"
-    with pytest.raises(HeadscopeError, match="is no control"):
+    with pytest.raises(HeadscopeError, match="is not a control"):
         RunData(view_corpus.result, [view_corpus.result])

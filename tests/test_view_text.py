@@ -173,7 +173,14 @@ def test_the_atlas_sorts_by_any_score(tab: Tab, address: str, seen: Inspection) 
     assert order_of(page) == [(layer, head) for layer in range(12) for head in range(12)]
     page.check("aside .toggle input")
     found = [by_threshold(seen, k) for k in range(12)]
-    for score in ("stop_focus", "distance", "sentence_preference", "repetition_preference", "focal_share", "likeness"):
+    for score in (
+        "separator_focus_stop",
+        "reach",
+        "sentence_preference",
+        "repetition_preference",
+        "focal_share",
+        "likeness",
+    ):
         for tau in (0.5, 0.3):
             tab.set_slider(0, round(20 * tau))
             page.select_option("aside select", score)

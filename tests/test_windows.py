@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
@@ -45,6 +46,36 @@ TEXTS = {
     "mask in text": "The [MASK] sat on the [SEP] mat. <mask> <s> too.",
     "mixed scripts": "iPhone手机 costs ¥100円 today. Привет мир!",
 }
+
+# Of languages of which the embedded model knows nothing.
+UNKNOWN = (
+    "Der Fährmann kannte den Fluss seit seiner Kindheit, und die Kinder fürchteten sich vor dem "
+    "Wasser. Schon früh am Morgen hörte man das Rauschen der Mühle, während die Bäuerinnen über die "
+    "schöne Brücke zum Markt gingen. Niemand wusste, weshalb der Müller in diesem Jahr kein Mehl mehr "
+    "verkaufte.",
+    "Le passeur connaissait la rivière depuis son enfance, et les enfants craignaient l'eau profonde. "
+    "Tôt le matin on entendait le bruit du moulin, pendant que les paysannes traversaient le beau "
+    "pont pour aller au marché. Personne ne savait pourquoi le meunier ne vendait plus de farine "
+    "cette année.",
+    "Lautturi tunsi joen lapsuudestaan asti, ja lapset pelkäsivät syvää vettä. Varhain aamulla kuului "
+    "myllyn kohina, kun emännät kulkivat kaunista siltaa pitkin torille. Kukaan ei tiennyt, miksi "
+    "mylläri ei sinä vuonna enää myynyt jauhoja, vaikka vilja oli kasvanut hyvin.",
+    "Ο βαρκάρης ήξερε το ποτάμι από τα παιδικά του χρόνια, και τα παιδιά φοβόντουσαν το βαθύ νερό. "
+    "Νωρίς το πρωί ακουγόταν ο θόρυβος του μύλου, ενώ οι γυναίκες περνούσαν την όμορφη γέφυρα για την "
+    "αγορά.",
+    "摆渡人从小就熟悉这条河，孩子们却害怕深水。清晨可以听到磨坊的声音，农妇们走过美丽的桥去赶集。没有人知道那一年磨坊主为什么不再卖面粉。",
+    "Паромщик знал реку с детства, а дети боялись глубокой воды. Рано утром был слышен шум мельницы, "
+    "когда крестьянки шли по красивому мосту на рынок. Никто не знал, почему мельник в том году "
+    "больше не продавал муку.",
+)
+CODE = """def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+for i in range(len(xs)):
+    if xs[i] > 0 and ys[i] != xs[i - 1]:
+        result.append((i, xs[i] ** 2))
+"""
 
 
 def model_of(kind: str, embedded: Any, tiny: Callable[[str], Any]) -> headscope.Model:
@@ -193,6 +224,24 @@ def test_longest_windows_leave_room_for_reserved_positions(tiny: Callable[[str],
 
 # Characters that Python's own tables do not know yet are left out: the naive code could not tell what they are.
 KNOWN = st.characters(exclude_categories=("Cn", "Cs"))
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_words_keep_their_spelling(embedded: Any, form: Any) -> None:
+    text = unicodedata.normalize(form, "Schön und schon, CAFÉ, naïve Äpfel: ## 3")
+    cut = window(text, None, embedded.tokenizer, embedded.template)
+    assert "##on" in cut.tokens  # the tokenizer's own pieces have lost the accent
+    shown = "".join(label.removeprefix("##") for label in cut.labels[1:-1])
+    assert shown == text.replace(" ", "")
+    assert [label.startswith("##") for label in cut.labels] == [token.startswith("##") for token in cut.tokens]
+
+
+def test_a_language_that_the_model_does_not_know_is_noticed(embedded: Any) -> None:
+    texts = [p["text"] for p in headscope.passages()]
+    for text in [*texts, *(text.upper() for text in texts), "Guten Morgen!", "Καλημέρα!", "qwrtz xkcd", CODE]:
+        assert embedded.inspect(text, layers=[0]).unfamiliar == "", text
+    for text in UNKNOWN:
+        assert "may not know the language" in embedded.inspect(text, layers=[0]).unfamiliar, text
 
 
 def test_unknown_tokens_say_so(embedded: Any, tiny: Callable[[str], Any]) -> None:

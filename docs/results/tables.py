@@ -14,8 +14,9 @@ import headscope
 from headscope.findings.finding import MARKS
 
 ROWS = (  # quantities by layer, and how each is read ("": as the paper reads S)
-    ("stop_focus", ""), ("stop_focus_weighted", ""), ("end_focus", ""), ("attention_spread", ""),
-    ("distance", ""), ("distance", "cosine"), ("sentence_preference", ""), ("sentence_preference", "cosine"),
+    ("separator_focus_stop", ""), ("separator_focus_stop_weighted", ""), ("separator_focus_end", ""),
+    ("attention_spread", ""), ("reach", ""), ("reach", "cosine"),
+    ("sentence_preference", ""), ("sentence_preference", "cosine"),
     ("repetition_preference", ""), ("repetition_preference", "cosine"), ("separator_similarity", ""),
     ("separator_similarity", "cosine"), ("reach_within", ""), ("focal_unique", ""), ("focal_null", ""),
     ("focal_excess", "cosine"), ("mask_auc", ""), ("mask_auc", "cosine"), ("likeness", ""), ("norm_correlation", ""),

@@ -56,7 +56,7 @@ class Choices:
     ('dot', 'cosine')
     >>> Choices(readings=("manhattan",))
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: readings='manhattan'. To fix it: use some of dot, cosine, centred, values.
+    headscope.errors.HeadscopeError: readings='manhattan' is not possible. To fix it: use some of dot, cosine, ...
     """
 
     window: int = _choice(DEFAULT_WINDOW, "tokens in a window, special tokens included", label="tokens in the window")
@@ -80,12 +80,14 @@ class Choices:
     def __post_init__(self) -> None:
         for name, values in allowed_values().items():
             if name != "readings" and getattr(self, name) not in values:
-                raise HeadscopeError(f"{name}={getattr(self, name)!r}", f"use one of {', '.join(values)}")
+                raise HeadscopeError(
+                    f"{name}={getattr(self, name)!r} is not possible", f"use one of {', '.join(values)}"
+                )
         object.__setattr__(self, "readings", checked_readings(self.readings))
         if not isinstance(self.language, str) or not re.fullmatch(r"[a-z]{2,3}", self.language):
             raise HeadscopeError(f"language={self.language!r} is not a language code", "use ISO 639: en, de, zh, …")
         if not isinstance(self.window, int) or self.window < 1:
-            raise HeadscopeError(f"window={self.window}", "ask for at least one token")
+            raise HeadscopeError(f"window={self.window} is not possible", "ask for at least one token")
         first_high_bin(self.tau)
         check_theta(self.theta)
 
@@ -194,7 +196,7 @@ def checked_readings(named: str | Sequence[str]) -> tuple[Any, ...]:
     known = get_args(Reading)
     unknown = next((one for one in each if one not in known), None)
     if unknown is not None or not each:
-        raise HeadscopeError(f"readings={unknown!r}", f"use some of {', '.join(known)}")
+        raise HeadscopeError(f"readings={unknown!r} is not possible", f"use some of {', '.join(known)}")
     return each
 
 
@@ -206,7 +208,7 @@ def first_high_bin(tau: float) -> int:
     """
     steps = round(tau * (BINS - 1)) if math.isfinite(tau) else 0
     if not 0 < steps < BINS - 1 or abs(tau * (BINS - 1) - steps) > 1e-9:
-        raise HeadscopeError(f"τ is {tau}", "use a multiple of 0.05 from 0.05 to 0.95")
+        raise HeadscopeError(f"τ is {tau} is not possible", "use a multiple of 0.05 from 0.05 to 0.95")
     return steps + 1
 
 
@@ -222,7 +224,7 @@ def step_of(tau: float) -> int:
 def check_theta(theta: float) -> None:
     """θ is a share of the largest attention received."""
     if not 0 <= theta < 1:
-        raise HeadscopeError(f"θ is {theta}", "use a number from 0 up to but not including 1")
+        raise HeadscopeError(f"θ is {theta} is not possible", "use a number from 0 up to but not including 1")
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -56,16 +56,16 @@ def read_control(written: str | None) -> Control | None:
     Control(kind='permuted', seed=0)
     >>> read_control("shuffled")
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: control='shuffled'. To fix it: use untrained:SEED, permuted:SEED or rotated, ...
+    headscope.errors.HeadscopeError: control='shuffled' is not possible. To fix it: use untrained:SEED, ...
     """
     if written is None:
         return None
     match = WRITTEN.fullmatch(written) if isinstance(written, str) else None
     if match is None:
-        raise HeadscopeError(f"control={written!r}", REMEDY)
+        raise HeadscopeError(f"control={written!r} is not possible", REMEDY)
     kind, seed = match.groups()
     if kind is None:
         return Control("rotated")
     if int(seed) >= SEEDS:
-        raise HeadscopeError(f"control={written!r}", f"use a seed below {SEEDS}")
+        raise HeadscopeError(f"control={written!r} is not possible", f"use a seed below {SEEDS}")
     return Control("untrained" if kind == "untrained" else "permuted", int(seed))

@@ -49,3 +49,21 @@ def listed(numbers: Sequence[int]) -> str:
         else:
             parts.append([number])
     return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+
+
+def numbered(noun: str, numbers: Sequence[int]) -> str:
+    """A noun with the numbers of the things it names.
+
+    >>> numbered("layer", [3]), numbered("layer", [0, 1, 2, 5])
+    ('layer 3', 'layers 0 to 2, 5')
+    """
+    return f"{noun if len(numbers) == 1 else noun + 's'} {listed(numbers)}"
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number with its noun, in the singular or the plural.
+
+    >>> counted(1, "window"), counted(12_000, "window"), counted(2, "matrix", "matrices")
+    ('1 window', '12,000 windows', '2 matrices')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"

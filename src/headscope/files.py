@@ -41,12 +41,12 @@ def disk_file(name: str | os.PathLike[str]) -> Path:
 
     >>> disk_file("s3://bucket/report.html")
     Traceback (most recent call last):
-    headscope.errors.HeadscopeError: 's3://bucket/report.html' is no path of this disk, and only runs can be written ...
+    headscope.errors.HeadscopeError: 's3://bucket/report.html' is not a path on this disk, and only runs ...
     """
     if is_url(name):
         raise HeadscopeError(
-            f"{name!r} is no path of this disk, and only runs can be written elsewhere",
-            "name a path of this disk, and copy it from there",
+            f"{name!r} is not a path on this disk, and only runs can be written elsewhere",
+            "name a path on this disk, and copy it from there",
         )
     return Path(disk_path(name))
 

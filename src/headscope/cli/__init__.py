@@ -28,7 +28,7 @@ def command() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 2 for anything the user can put right."""
+    """Run one command; the exit code is 2 for anything the user can fix."""
     args = build_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character gets its number

@@ -163,7 +163,7 @@ def parse_layers(text: str) -> list[int]:
     except ValueError:
         layers = []
     if not layers or len(layers) > 10_000:
-        raise HeadscopeError(f"--layers {text}", "give numbers and ranges, for example 0,5,10-11")
+        raise HeadscopeError(f"--layers {text} is not possible", "give numbers and ranges, for example 0,5,10-11")
     return layers
 
 
@@ -203,7 +203,9 @@ def load_relation(place: str) -> tuple[str, Callable[..., Any]]:
     """A function of the user's own from a file of theirs, named as FILE.py:FUNCTION."""
     path, _, name = place.rpartition(":")
     if not path or not name.isidentifier():
-        raise HeadscopeError(f"--relation {place}", "name a file and a function in it: labels.py:part_of_speech")
+        raise HeadscopeError(
+            f"--relation {place} is not possible", "name a file and a function in it: labels.py:part_of_speech"
+        )
     if not Path(path).is_file():
         raise HeadscopeError(f"there is no file {path!r}", "check the path of --relation")
     function = FunctionOfFile(os.path.abspath(path), name)

@@ -17,18 +17,18 @@ def add_choices(group: argparse._ArgumentGroup | argparse.ArgumentParser, *names
         if choice.several:  # named one by one: --reading dot --reading cosine
             group.add_argument(
                 f"--{name.removesuffix('s')}", dest=name, action="append", choices=choice.allowed,
-                help=f"{choice.help}; may be named more than once (default {' and '.join(choice.default)})",
+                help=f"{choice.help}; may be named more than once (default: {' and '.join(choice.default)})",
             )  # fmt: skip
         elif choice.kind is bool:
             group.add_argument(flag, action="store_true", help=choice.help)
         elif name == "window":  # the model has a say
             group.add_argument(
-                flag, type=int, help=f"{choice.help} (default {choice.default}, or what the model takes)"
+                flag, type=int, help=f"{choice.help} (default: {choice.default}, or what the model takes)"
             )
         else:
             options: dict[str, Any] = {"choices": choice.allowed} if choice.allowed else {"type": choice.kind}
             group.add_argument(
-                flag, default=choice.default, help=f"{choice.help} (default {choice.default})", **options
+                flag, default=choice.default, help=f"{choice.help} (default: {choice.default})", **options
             )
 
 

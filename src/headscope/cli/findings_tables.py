@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from headscope.cli import show
+from headscope.errors import counted
 from headscope.figures.colours import STATE_INKS, VERDICT_INKS, WAYS
 from headscope.findings.finding import MARKS
 from headscope.findings.showing import KINDS, LEGEND, run_cells, run_names, shown, standing_out, state_of
@@ -32,7 +33,7 @@ NAMED = 2  # heads above their layer that are named for each score, and as many 
 def print_findings(findings: Findings) -> None:
     """The tables, the sentences, the signs of trouble."""
     show.paragraph(
-        f"{in_a_line(findings.model)}: {findings.stack}, {findings.windows:,} windows, τ = {findings.tau:g}",
+        f"{in_a_line(findings.model)}: {findings.stack}, {counted(findings.windows, 'window')}, τ = {findings.tau:g}",
         style="bold",
     )
     show.paragraph(f"intervals: {findings.interval}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headscope.choices import READINGS
 from headscope.cli import show
 from headscope.cli.choices import choices_of
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.extras import install_line, installed, require
 from headscope.files import INSPECTION_FILE, disk_file
 from headscope.texts import check_text, decode, example_passage, read_text
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from headscope.inspection import Inspection
 
 LEGEND = (
-    "stop / end focus: attention to sentence ends / closing special tokens over an even spread. distance: of similar "
-    "pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a repetition is to be "
-    "similar than others at the same distance, separator similarity: a sentence end and a word; 1 is none. – : too "
-    "little to compare."
+    "separator focus: attention to sentence ends (stop), to closing special tokens (end), over an even spread. reach: "
+    "mean distance of similar pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a "
+    "repetition is to be similar than others at the same distance, separator similarity: a sentence end and a word; "
+    "1 is none. –: too little to compare."
 )
 WIDEST = 10  # columns of a table, beside the first
 TOP = "top: from the sixteenth of all pairs that stand highest, in every reading the same number"
@@ -42,11 +42,11 @@ def run_inspect(args: Namespace) -> None:
     if args.head is not None and args.layer is None:
         raise HeadscopeError("--head needs --layer", "name the layer too, for example: --layer 11 --head 3")
     if args.heads and args.layer is not None:
-        raise HeadscopeError("--heads shows all layers, --layer one", "leave out one of them")
+        raise HeadscopeError("--heads shows all layers, --layer only one", "leave out one of them")
     if args.pairs < 1:
-        raise HeadscopeError(f"--pairs {args.pairs}", "ask for at least one pair")
+        raise HeadscopeError(f"--pairs {args.pairs} is not possible", "ask for at least one pair")
     if args.format and not args.save:
-        raise HeadscopeError("--format is for saved figures", "say where to with --save DIR")
+        raise HeadscopeError("--format applies to saved figures only", "add --save DIR")
     if args.save == "":
         raise HeadscopeError("--save names no folder", "name one")
     if args.save and os.path.exists(args.save) and not os.path.isdir(args.save):
@@ -146,20 +146,24 @@ def header(inspection: Inspection) -> None:
     whole = len(window.texts[0]) if window.texts else 0
     sentences = len(set(window.sentence[window.sentence >= 0].tolist()))
     show.paragraph(
-        f"{visible(inspection.model)}: {inspection.stack}, {len(captured.layers)} layers × {captured.heads} heads",
+        f"{visible(inspection.model)}: {inspection.stack}, {counted(len(captured.layers), 'layer')} × "
+        f"{counted(captured.heads, 'head')}",
         style="bold",
     )
     cut = "" if own.size == 0 else f", characters {own[:, 0].min()} to {own[:, 1].max()} of {whole}"
-    count = "1 sentence" if sentences == 1 else f"{sentences} sentences"
-    show.paragraph(f"{len(window)} tokens in the window ({inspection.shown}{cut}), {count}")
+    size = f"{counted(len(window), 'token')} in the window ({inspection.shown}{cut})"
+    show.paragraph(f"{size}, {counted(sentences, 'sentence')}")
     show.paragraph(f"similarity by {inspection.reading}: {READINGS[inspection.choices.readings[0]]}")
     unknown = int(window.unknown.sum())
     if unknown:
         show.paragraph(
-            f"{unknown} of the tokens are unknown to this model ({window.tokens[int(window.unknown.argmax())]}): it "
-            "cannot tell one of them from another, and counts them as repetitions",
+            f"{counted(unknown, 'token')} of the window {'is' if unknown == 1 else 'are'} unknown to this model "
+            f"({window.tokens[int(window.unknown.argmax())]}): it cannot tell one such token from another, and counts "
+            "them as repetitions",
             style="yellow",
         )
+    if inspection.unfamiliar:
+        show.paragraph(f"{inspection.unfamiliar}", style="yellow")
     show.paragraph()
 
 
@@ -184,7 +188,7 @@ def _print_head(inspection: Inspection, args: Namespace) -> None:
         inspection.attended(layer, head, args.theta)[columns].itertuples(index=False),
         text=(0, 1),
     )
-    show.paragraph(f"\nstrongest of {len(pairs)} pairs with level ≥ {args.tau:g}", style="bold")
+    show.paragraph(f"\nstrongest of {counted(len(pairs), 'pair')} with level ≥ {args.tau:g}", style="bold")
     columns = ["token_i", "token_j", "relation", "i", "j", "distance", "similarity", "level"]
     show.table(columns, pairs.head(args.pairs)[columns].itertuples(index=False), text=(0, 1, 2))
 
@@ -192,7 +196,12 @@ def _print_head(inspection: Inspection, args: Namespace) -> None:
 def _as_json(inspection: Inspection, args: Namespace) -> dict[str, Any]:
     answer: dict[str, Any] = {"model": inspection.model, "stack": inspection.stack, "shown": inspection.shown}
     answer |= {"tau": args.tau, "theta": args.theta, "in_words": inspection.in_words(args.tau)}
-    answer |= {"options": inspection.settings(), "tokens": _records(inspection.tokens), "reading": inspection.reading}
+    answer |= {"unfamiliar": inspection.unfamiliar}
+    answer |= {
+        "options": inspection.settings(),
+        "tokens": _records(inspection.tokens),
+        "reading": inspection.reading,
+    }
     answer |= _tables(inspection, args)
     if args.head is not None:
         answer["attended"] = _records(inspection.attended(args.layer, args.head, args.theta))

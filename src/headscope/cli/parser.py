@@ -43,8 +43,10 @@ def _command(
 
 def _model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="cpu, cuda, mps or auto (default: a GPU where there is one)")
-    parser.add_argument("--dtype", default="auto", help="float32 (default), bfloat16, float16 or float64")
-    parser.add_argument("--revision", help="branch, tag or commit of a hub model")
+    parser.add_argument(
+        "--dtype", default="auto", help="float32, bfloat16, float16, float64 or auto (default: auto, which is float32)"
+    )
+    parser.add_argument("--revision", help="branch, tag or commit of a hub model (default: its main branch)")
 
 
 def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,20 +58,24 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "head in detail.",
     )
     parser.add_argument("text", nargs="?", help="the text; - for standard input")
-    parser.add_argument("--file", help="read the text from this file")
-    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
-    parser.add_argument("--pair", help="a second text, for models that read two at once")
+    parser.add_argument("--file", help="read the text from this file (default: the text is given as words)")
+    parser.add_argument("--encoding", metavar="NAME", help="encoding of the file, for example cp1252 (default: utf-8)")
+    parser.add_argument("--pair", help="a second text, for models that read two at once (default: none)")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     look = parser.add_argument_group("where to look")
-    look.add_argument("--layer", type=int, help="one layer, from 0")
-    look.add_argument("--head", type=int, help="one head of that layer, from 0")
+    look.add_argument("--layer", type=int, help="show the heads of this layer, from 0 (default: a row for every layer)")
+    look.add_argument("--head", type=int, help="with --layer: show this head in detail, from 0 (default: all heads)")
     _looking(look)
     look.add_argument("--heads", action="store_true", help="a row for every head of every layer")
-    look.add_argument("--pairs", type=int, default=15, help="how many of a head's strongest pairs to list (default 15)")
+    look.add_argument(
+        "--pairs", type=int, default=15, help="how many of a head's strongest pairs to list (default: 15)"
+    )
     _choices(parser)
     out = parser.add_argument_group("output")
-    out.add_argument("--save", metavar="DIR", help="write inspection.nc and figures into this folder")
+    out.add_argument(
+        "--save", metavar="DIR", help="write inspection.nc and figures into this folder (default: write nothing)"
+    )
     out.add_argument(
         "--format",
         action="append",
@@ -91,30 +97,40 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "what", nargs="?", metavar="TEXT|RUN|FILE",
         help="a text, a run's folder, or a .nc file: a result, or an inspection that was saved",
     )  # fmt: skip
-    parser.add_argument("--file", help="read the text from this file")
-    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
+    parser.add_argument("--file", help="read the text from this file (default: the text is given as words)")
+    parser.add_argument("--encoding", metavar="NAME", help="encoding of the file, for example cp1252 (default: utf-8)")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
     parser.add_argument(
-        "--control", nargs="+", default=[], metavar="RUN", help="with a run: control runs of the same model"
+        "--control",
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="with a run: control runs of the same model (default: none)",
     )
     where = parser.add_argument_group("where")
-    where.add_argument("--html", metavar="FILE", help="write one self-contained page instead of starting a server")
-    where.add_argument("--port", type=int, default=0, help="of the server (default: a free one)")
+    where.add_argument("--html", metavar="FILE", help="write one self-contained page (default: start a server)")
+    where.add_argument("--port", type=int, default=0, help="port of the server (default: a free one)")
     where.add_argument("--no-open", action="store_true", help="print the address, open no browser")
     look = parser.add_argument_group("where to look")
-    look.add_argument("--layer", type=int, help="the layer to begin with, from 0")
-    look.add_argument("--head", type=int, help="the head to begin with, from 0")
-    look.add_argument("--layers", metavar="LIST", help="keep only these layers of the text, for example 0,5,10-11")
+    look.add_argument("--layer", type=int, help="the layer to begin with, from 0 (default: the last)")
+    look.add_argument("--head", type=int, help="the head to begin with, from 0 (default: one that stands out)")
+    look.add_argument(
+        "--layers", metavar="LIST", help="keep only these layers of the text, for example 0,5,10-11 (default: all)"
+    )
     _looking(look)
     _choices(parser)
 
 
 def _looking(look: argparse._ArgumentGroup) -> None:
     """Which part of a text and of a model is looked at."""
-    look.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
+    look.add_argument(
+        "--stack",
+        choices=STACKS,
+        help="which attention, in a model with several (default: the first of these that it has)",
+    )
     add_choices(look, "window")
-    look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default 0)")
+    look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default: 0)")
 
 
 def _choices(parser: argparse.ArgumentParser) -> None:
@@ -130,10 +146,14 @@ def _segment(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "The embedded model knows which of its heads do; for another, --fit learns it from any collection of texts.",
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="the text; - or nothing for standard input")
-    parser.add_argument("--encoding", metavar="NAME", help="of the file, where it is not UTF-8: cp1252, say")
+    parser.add_argument("--encoding", metavar="NAME", help="encoding of the file, for example cp1252 (default: utf-8)")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
-    parser.add_argument("--heads", metavar="FILE", help="the weights of the model's heads; with --fit, to be written")
+    parser.add_argument(
+        "--heads",
+        metavar="FILE",
+        help="file of the weights of the model's heads, which --fit writes (default: the embedded model's)",
+    )
     cut = parser.add_argument_group("where to cut")
     cut.add_argument(
         "--grain",
@@ -141,20 +161,36 @@ def _segment(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         default=GRAINS[0],
         help="topics (default), or sentences in text without punctuation and case",
     )
-    cut.add_argument("--segments", type=int, metavar="N", help="how many (default: found)")
-    cut.add_argument("--max-tokens", type=int, metavar="N", help="the most that a segment may have, for retrieval")
-    cut.add_argument("--longest", type=int, metavar="N", help="sentences that a topic may have (default 128)")
-    cut.add_argument("--words", type=float, metavar="N", help="of a sentence, on average, to look for (default 15)")
+    cut.add_argument("--segments", type=int, metavar="N", help="how many segments (default: as many as are found)")
+    cut.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="the most tokens that a segment may have, for retrieval (default: no limit)",
+    )
+    cut.add_argument("--longest", type=int, metavar="N", help="the most sentences that a topic may have (default: 128)")
+    cut.add_argument(
+        "--words", type=float, metavar="N", help="with --grain sentences: words of a sentence on average (default: 15)"
+    )
     add_choices(cut, "language")
     out = parser.add_argument_group("output")
-    out.add_argument("--out", metavar="FILE", help="write .txt, .jsonl or .html instead of printing")
-    out.add_argument("--format", choices=("text", "jsonl", "html"), help="where the name of --out does not tell")
+    out.add_argument("--out", metavar="FILE", help="write a .txt, .jsonl or .html file (default: print)")
+    out.add_argument(
+        "--format", choices=("text", "jsonl", "html"), help="format of the output (default: as the name of --out tells)"
+    )
     fit = parser.add_argument_group("learning which heads cut texts")
-    fit.add_argument("--fit", nargs="+", metavar="TEXTS", help="from these texts, named as for analyze")
-    fit.add_argument("--passages", type=int, metavar="N", help="passages to read of them (default 4,000)")
-    fit.add_argument("--text-field", default="text", metavar="NAME", help="field or column of the text (default text)")
-    fit.add_argument("--cluster-field", metavar="NAME", help="field or column that texts about one thing share")
-    fit.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default 0)")
+    fit.add_argument(
+        "--fit",
+        nargs="+",
+        metavar="TEXTS",
+        help="learn which heads cut texts from these, named as for analyze (default: cut a text)",
+    )
+    fit.add_argument("--passages", type=int, metavar="N", help="how many passages of them to read (default: 4,000)")
+    fit.add_argument("--text-field", default="text", metavar="NAME", help="field or column of the text (default: text)")
+    fit.add_argument(
+        "--cluster-field", metavar="NAME", help="field or column that texts about one thing share (default: none)"
+    )
+    fit.add_argument("--seed", type=int, default=0, help="seed of what is drawn at random (default: 0)")
 
 
 def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -162,7 +198,7 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         commands,
         "analyze",
         "run a collection of texts through a model and add up what its heads do",
-        "The same command again goes on with a run that was stopped.",
+        "The same command again resumes a run that was stopped.",
     )
     parser.add_argument(
         "texts",
@@ -170,8 +206,8 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="files, folders, patterns (plain text, JSONL, CSV, Parquet; .gz, .zst, .xz), -, hf:NAME or passages:",
     )
     parser.add_argument(
-        "--out", metavar="RUN", help="folder for the run, of this disk or of a store: s3://BUCKET/RUN (needed, unless "
-        "--dry-run)",
+        "--out", metavar="RUN", help="folder for the run, of this disk or of a store: s3://BUCKET/RUN (no default: it "
+        "must be named, except with --dry-run)",
     )  # fmt: skip
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
@@ -179,17 +215,19 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--control",
         metavar="CONTROL",
         help="a run to compare others with: untrained:SEED (fresh weights), permuted:SEED (trained weights, shuffled "
-        "within each matrix) or rotated (the trained model; sentences moved round, so that they mean nothing)",
+        "within each matrix) or rotated (the trained model; sentences moved round, so that they mean nothing) "
+        "(default: none)",
     )
     _reading(parser)
     _choices(parser)
-    parser.add_argument("--layers", metavar="LIST", help="only these layers, for example 0,5,10-11")
+    parser.add_argument("--layers", metavar="LIST", help="only these layers, for example 0,5,10-11 (default: all)")
     parser.add_argument(
         "--relation",
         action="append",
         default=[],
         metavar="FILE.py:FUNCTION",
-        help="a relation of your own: a function from a window to a list of labels; may be given more than once",
+        help="a relation of your own: a function from a window to a list of labels; may be given more than once "
+        "(default: none)",
     )
     work = parser.add_argument_group("the work")
     work.add_argument("--dry-run", action="store_true", help="measure a few batches; tell time, memory and disk")
@@ -213,7 +251,7 @@ def _analyze(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--ray-address", metavar="A", help="the cluster's head, HOST:PORT or auto (default: as Ray finds it)"
     )
     many.add_argument(
-        "--gpus-per-worker", type=float, default=0, metavar="G", help="graphics cards of each worker (default 0)"
+        "--gpus-per-worker", type=float, default=0, metavar="G", help="graphics cards of each worker (default: 0)"
     )
 
 
@@ -244,24 +282,36 @@ def _working(work: argparse._ArgumentGroup) -> None:
 
 def _reading(parser: argparse.ArgumentParser) -> None:
     read = parser.add_argument_group("reading texts")
-    read.add_argument("--text-field", default="text", metavar="NAME", help="field or column of the text (default text)")
-    read.add_argument("--group-field", metavar="NAME", help="field or column of the group; groups are kept apart")
     read.add_argument(
-        "--cluster-field", metavar="NAME", help="field or column of the cluster: neighbours of one are kept together"
+        "--text-field", default="text", metavar="NAME", help="field or column of the text (default: text)"
     )
-    read.add_argument("--id-field", default="id", metavar="NAME", help="field or column of the id (default id)")
     read.add_argument(
-        "--split", choices=SPLITS, help="what a text is in a plain file (default: a line, or in a folder the file)"
+        "--group-field", metavar="NAME", help="field or column of the group; groups are kept apart (default: no groups)"
     )
-    read.add_argument("--format", choices=("text", "jsonl", "csv", "parquet"), help="where the name does not tell")
-    read.add_argument("--encoding", metavar="NAME", help="of the files (default: UTF-8, or what they are found to be)")
-    read.add_argument("--delimiter", metavar="C", help="what parts the cells of CSV: ; or tab, say (default: found)")
+    read.add_argument(
+        "--cluster-field",
+        metavar="NAME",
+        help="field or column of the cluster: neighbours of one are kept together (default: no clusters)",
+    )
+    read.add_argument("--id-field", default="id", metavar="NAME", help="field or column of the id (default: id)")
+    read.add_argument(
+        "--split", choices=SPLITS, help="what one text of a plain file is (default: a line, or in a folder the file)"
+    )
+    read.add_argument(
+        "--format",
+        choices=("text", "jsonl", "csv", "parquet"),
+        help="format of the files (default: as their names tell)",
+    )
+    read.add_argument("--encoding", metavar="NAME", help="encoding of the files (default: UTF-8, or as found)")
+    read.add_argument(
+        "--delimiter", metavar="C", help="character between the cells of CSV, for example ; or tab (default: as found)"
+    )
     read.add_argument(
         "--header", action=argparse.BooleanOptionalAction,
-        help="whether the first row of CSV names the columns (default: found); without, they are called 1, 2, …",
+        help="whether the first row of CSV names the columns (default: as found); without it they are called 1, 2, …",
     )  # fmt: skip
-    read.add_argument("--limit", type=int, metavar="N", help="only the first N texts")
-    read.add_argument("--sample", type=int, metavar="N", help="N texts drawn at random")
+    read.add_argument("--limit", type=int, metavar="N", help="only the first N texts (default: all)")
+    read.add_argument("--sample", type=int, metavar="N", help="only N texts drawn at random (default: all)")
     add_choices(read, "seed")
     read.add_argument("--strict", action="store_true", help="fail where a record holds no text")
     cut = parser.add_argument_group("windows")
@@ -271,14 +321,21 @@ def _reading(parser: argparse.ArgumentParser) -> None:
 def _finished(parser: argparse.ArgumentParser) -> None:
     """What every command on a finished run takes."""
     parser.add_argument("run", metavar="RUN", help="a run's folder or a result.nc")
-    parser.add_argument("--stack", choices=STACKS, help="which attention, in a model of several")
-    parser.add_argument("--tau", type=float, help="level of a high pair, in steps of 0.05 (default: the run's)")
+    parser.add_argument(
+        "--stack",
+        choices=STACKS,
+        help="which attention, in a model with several (default: the first of these that it has)",
+    )
+    parser.add_argument(
+        "--tau", type=float, help="τ: the level from which a pair is high, in steps of 0.05 (default: the run's)"
+    )
     parser.add_argument(
         "--control",
         nargs="+",
         default=[],
         metavar="RUN",
-        help="control runs of the same model (analyze --control): shows what remains without what was taken away",
+        help="control runs of the same model (analyze --control): shows what remains without what was taken away "
+        "(default: none)",
     )
 
 
@@ -292,8 +349,10 @@ def _findings(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--attention", action="store_true", help="also S against attention, layer by layer")
     parser.add_argument("--sensitivity", action="store_true", help="also the claims' numbers at other thresholds")
     parser.add_argument("--heads", action="store_true", help="also which heads are stable specialists, which noise")
-    parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of the bootstrap (default 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default 0)")
+    parser.add_argument(
+        "--draws", type=int, default=1000, metavar="N", help="number of draws of the bootstrap (default: 1000)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
@@ -305,17 +364,30 @@ def _figures(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--format",
         action="append",
         choices=("svg", "pdf", "png"),
-        help="may be given more than once (default: svg)",
+        help="format of the figures; may be given more than once (default: svg)",
     )
-    parser.add_argument("--only", action="append", metavar="NAME", help="only this figure; may be given more than once")
-    parser.add_argument("--model", help="the model that was analysed, for the figure of one head and one text")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="only this figure; may be given more than once (default: all figures)",
+    )
+    parser.add_argument(
+        "--model",
+        help="the model that was analysed, for the figure of one head and to mark examples (default: the embedded "
+        "one, where it was analysed)",
+    )
 
 
 def _report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _command(commands, "report", "write findings, figures and examples of a run as one web page")
     _finished(parser)
     parser.add_argument("--out", required=True, metavar="FILE", help="the page, for example report.html")
-    parser.add_argument("--model", help="the model that was analysed, for the figure of one head and one text")
+    parser.add_argument(
+        "--model",
+        help="the model that was analysed, for the figure of one head and to mark examples (default: the embedded "
+        "one, where it was analysed)",
+    )
 
 
 def _reproduce(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -323,9 +395,11 @@ def _reproduce(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         commands,
         "reproduce",
         "analyse texts, then controls, and write findings, figures and a report",
-        "The same command again goes on where it was stopped.",
+        "The same command again resumes where it was stopped.",
     )
-    parser.add_argument("--texts", nargs="+", required=True, help="as for analyze")
+    parser.add_argument(
+        "--texts", nargs="+", required=True, help="files, folders, patterns and the like, as for analyze"
+    )
     parser.add_argument("--out", required=True, metavar="DIR", help="folder for everything")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     _model(parser)
@@ -334,9 +408,11 @@ def _reproduce(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="*",
         default=list(USUAL),
         metavar="CONTROL",
-        help=f"control runs to compare with, as for analyze --control (default {' '.join(USUAL)}); none: no names",
+        help=f"control runs to compare with, as for analyze --control (default: {' '.join(USUAL)}); none: no names",
     )
-    parser.add_argument("--control-texts", type=int, default=1000, metavar="N", help="texts they read (default 1000)")
+    parser.add_argument(
+        "--control-texts", type=int, default=1000, metavar="N", help="how many texts they read (default: 1000)"
+    )
     _reading(parser)
     _choices(parser)
     work = parser.add_argument_group("the work")
@@ -344,7 +420,7 @@ def _reproduce(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--figure-format",
         action="append",
         choices=("svg", "pdf", "png"),
-        help="may be given more than once (default: svg)",
+        help="format of the figures; may be given more than once (default: svg)",
     )
     _working(work)
 
@@ -364,7 +440,9 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     parser.add_argument("folder", help="the model's folder, with config.json and pytorch_model.bin")
     parser.add_argument("out", help="the folder to write; it must not exist or be empty")
-    parser.add_argument("--tokenizer", metavar="FILE", help="a tokenizer.json to put beside the weights")
+    parser.add_argument(
+        "--tokenizer", metavar="FILE", help="a tokenizer.json to put beside the weights (default: the folder's own)"
+    )
 
 
 def _demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

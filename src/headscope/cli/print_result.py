@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.cli.inspect_text import LEGEND, OF_LAYERS
+from headscope.errors import counted
+from headscope.result.unfamiliar import unfamiliar_texts
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:
@@ -26,13 +28,17 @@ def show_result(result: Result, args: Namespace) -> None:
 def print_result(result: Result, folder: str, heads: bool = False) -> None:
     """A summary per layer, or per head."""
     data, texts = result.dataset, result.texts
-    shape = f"{data.sizes['layer']} layers × {data.sizes['head']} heads"
+    shape = f"{counted(data.sizes['layer'], 'layer')} × {counted(data.sizes['head'], 'head')}"
     show.paragraph(f"{in_a_line(result.model['name'])}: {result.name}, {shape}", style="bold")
-    groups = f", {len(result.groups)} groups" if len(result.groups) > 1 else ""
+    groups = f", {counted(len(result.groups), 'group')}" if len(result.groups) > 1 else ""
     left_out = texts["bad"] + texts["refused"]
-    bad = f", {left_out:,} bad records left out" if left_out else ""
+    bad = f", {counted(left_out, 'bad record')} left out" if left_out else ""
     again = f", {texts['duplicates']:,} of them duplicates" if texts.get("duplicates") else ""
-    show.paragraph(f"{int(data['texts']):,} windows of {texts['texts']:,} texts{again}{groups}{bad}{_share(texts)}\n")
+    read = f"{counted(int(data['texts']), 'window')} of {counted(texts['texts'], 'text')}"
+    show.paragraph(f"{read}{again}{groups}{bad}{_share(texts)}\n")
+    unfamiliar = unfamiliar_texts(texts)
+    if unfamiliar:
+        show.paragraph(f"{unfamiliar[0].upper()}{unfamiliar[1:]}.\n", style="yellow")
     asked, own = result.tau(None), result.settings["tau"]
     if asked != own:
         show.paragraph(

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.extras import require
 from headscope.files import disk_file, page_path, write_whole
 from headscope.texts import decode, read_text
@@ -75,7 +75,7 @@ def _format(args: Namespace) -> str:
         form = FORMATS[suffix]
     if form == "html":
         if args.out is None:
-            raise HeadscopeError("a page is written to a file", "name it: --out FILE.html")
+            raise HeadscopeError("HTML is written to a file, and none is named", "name one: --out FILE.html")
         page_path(args.out)
         require("writing a page", "jinja2", "matplotlib", "scipy")
     return form
@@ -95,7 +95,7 @@ def _write(cut: Cut, form: str, out: str | None) -> None:
             return
         written = write_whole(disk_file(out), content)
     number = len(cut.ends)
-    print(f"wrote {number:,} segment{'s' * (number != 1)} to {written}")
+    print(f"wrote {counted(number, 'segment')} to {written}")
 
 
 def _json(segment: Segment) -> str:
@@ -115,9 +115,11 @@ def in_text(segments: list[Segment]) -> str:
 
 def _fit(args: Namespace) -> None:
     if args.heads is None:
-        raise HeadscopeError("--fit needs a file for what it learns", "name it: --heads FILE.json")
+        raise HeadscopeError("--fit needs a file to write what it learns to", "name it: --heads FILE.json")
     if args.file is not None:
-        raise HeadscopeError("--fit learns, it cuts no text", "leave out the file, or cut it with a second command")
+        raise HeadscopeError(
+            "--fit does not cut a text: it learns which heads do", "leave out the file, or cut it with a second command"
+        )
     import headscope
     from headscope.segmentation import fit
     from headscope.segmentation.fit import PASSAGES

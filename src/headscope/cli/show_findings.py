@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headscope.cli import show
 from headscope.cli.analyze_texts import corpus_of
 from headscope.cli.choices import choices_of
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.files import disk_file
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def run_reproduce(args: Namespace) -> None:
     print_findings(done.findings)
     size = done.report.stat().st_size / 1e6
     show.paragraph(f"\nThe report is {done.report} ({size:.1f} MB): open it in a browser.", style="bold")
-    show.paragraph(f"Beside it: findings.json, {len(done.figures)} figures, and the runs themselves.")
+    show.paragraph(f"Beside it: findings.json, {counted(len(done.figures), 'figure')}, and the runs themselves.")
 
 
 def open_run(args: Namespace) -> tuple[Result, list[Result]]:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def run_view(args: Namespace) -> None:
     """Put a text or a run on a desk, then serve it or write it."""
     if args.port and args.html:
-        raise HeadscopeError("--port is of the server, --html starts none", "leave out one of them")
+        raise HeadscopeError("--port is for the server, and --html starts none", "leave out one of them")
     if not 0 <= args.port <= 65535:
-        raise HeadscopeError(f"--port {args.port}", "use a number from 1 to 65535, or leave it out")
+        raise HeadscopeError(f"--port {args.port} is not possible", "use a number from 1 to 65535, or leave it out")
     if args.html:
         page_path(args.html)
     else:
@@ -78,7 +78,7 @@ def _saved(args: Namespace) -> str | None:
 def _alone(args: Namespace) -> str:
     """What was given, where no text was given beside it."""
     if args.file is not None:
-        raise HeadscopeError("there are a run or a saved inspection and a text", "give one of them")
+        raise HeadscopeError("a text is given beside a run or a saved inspection", "give one of them")
     return str(args.what)
 
 
@@ -110,7 +110,7 @@ def _desk_of_inspection(args: Namespace, file: Path) -> Desk:
     """A text that was inspected before; no model is loaded for it, unless one is named to read others with."""
     if args.control or args.layers or args.window or args.start or args.stack:
         raise HeadscopeError(
-            "--control, --layers, --window, --start and --stack are not of a saved inspection", "leave them out"
+            "--control, --layers, --window, --start and --stack do not apply to a saved inspection", "leave them out"
         )
     from headscope.inspection import Inspection
     from headscope.view import first_look
@@ -132,7 +132,7 @@ def _desk_of_run(args: Namespace, run: str) -> Desk:
     from headscope.view.run_data import RunData
 
     if args.layers or args.window or args.start:
-        raise HeadscopeError("--layers, --window and --start are of a text, not of a run", "leave them out")
+        raise HeadscopeError("--layers, --window and --start apply to a text, not to a run", "leave them out")
     args.run = run
     result, controls = open_run(args)
     state: dict[str, Any] = {"page": "run"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from headscope.errors import counted
 from headscope.figures.colours import WAYS
 from headscope.figures.parts import (
     base_line,
@@ -51,7 +52,7 @@ def against_attention_figure(result: Result, controls: Sequence[Result] = ()) ->
     panels[0].set_ylabel("chance that such a pair lies above an\nunrelated one (AUC; ½: no difference)")
     panels[1].tick_params(labelleft=False)
     legend_row(figure.add_subplot(grid[0, :]), way_handles(ways))
-    permuted = f" Faint lines without marks: the same with permuted weights ({_times(len(runs))})." if runs else ""
+    permuted = f" Faint lines: the same with permuted weights ({counted(len(runs), 'run')})." if runs else ""
     caption(
         figure,
         run_caption(result),
@@ -60,7 +61,3 @@ def against_attention_figure(result: Result, controls: Sequence[Result] = ()) ->
         panels=list(PANELS.values()),
     )
     return figure
-
-
-def _times(number: int) -> str:
-    return "one run" if number == 1 else f"{number} runs"

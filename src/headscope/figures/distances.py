@@ -28,7 +28,7 @@ def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
     """The heads whose similar pairs reach farthest, and those that keep nearest; dashed, the distances available."""
     at, sums = result.tau(tau), result.blocks
     view = View(sums, at)
-    reach, number = named("distance").of_heads(view), view.number().sum(0)  # (L, H)
+    reach, number = named("reach").of_heads(view), view.number().sum(0)  # (L, H)
     enough = number >= FEW_PAIRS * max(float(sums.windows.sum()), 1)
     reach = np.where(enough if enough.any() else number > 0, reach, np.nan)
     order = np.argsort(np.where(np.isfinite(reach), reach, np.inf), axis=None)[: int(np.isfinite(reach).sum())]
@@ -51,7 +51,7 @@ def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
     caption(
         figure,
         f"{run_caption(result, at)}; dashed: all pairs",
-        "Numbers: mean distance of similar pairs over that of all pairs. Heads with fewer than "
+        "Numbers: reach, the mean distance of similar pairs over that of all. Heads with fewer than "
         f"{FEW_PAIRS} similar pairs to a text are left out. Each bar is a band of distances; far bands are wider.",
     )
     return figure
@@ -61,7 +61,7 @@ def distances_of_layers(result: Result, tau: float | None = None) -> Picture:
     """The same of the typical head of an early, a middle and the last layer, with intervals."""
     at, sums = result.tau(tau), result.blocks
     layers = shown_layers(sums.layers)
-    table, reach = result.distance_distribution(tau=at), result.quantity("distance", tau=at)
+    table, reach = result.distance_distribution(tau=at), result.quantity("reach", tau=at)
     figure = picture(3.2 * len(layers) + 0.6, 3.5, "Distances of similar pairs by layer")
     row: Any = figure.subplots(1, len(layers), sharex=True, sharey=True, squeeze=False)[0]
     for axes, layer in zip(row, layers, strict=True):
@@ -74,8 +74,8 @@ def distances_of_layers(result: Result, tau: float | None = None) -> Picture:
     caption(
         figure,
         f"{run_caption(result, at)}; dashed: all pairs",
-        "The median over a layer's heads, with 95 % intervals. Numbers: mean distance of similar pairs over that of "
-        "all pairs, median over heads. Each bar is a band of distances; far bands are wider.",
+        "The median over a layer's heads, with 95 % intervals. Numbers: reach, the mean distance of similar pairs over "
+        "that of all, median over heads. Each bar is a band of distances; far bands are wider.",
     )
     return figure
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from headscope.errors import counted
 from headscope.figures.colours import BASE, CONTROL, CONTROL_DASHES, CONTROL_LABELS, WAYS
 from headscope.figures.style import THIRD_SHADES
 from headscope.measures.block_sums import THIRDS, BlockSums
@@ -24,9 +25,9 @@ Runs = list[tuple[str, "Result"]]  # control runs: the kind of each, and its res
 def run_caption(result: Result, tau: float | None = None) -> str:
     """Model, stack, texts and choices, for a caption."""
     settings = result.settings
-    parts = [in_a_line(result.model["name"]), result.name, f"{int(result.dataset['texts']):,} texts"]
+    parts = [in_a_line(result.model["name"]), result.name, counted(int(result.dataset["texts"]), "text")]
     if settings.get("windows") == "all":
-        parts[-1] = f"{int(result.dataset['texts']):,} windows of {result.texts['texts']:,} texts"
+        parts[-1] = f"{counted(int(result.dataset['texts']), 'window')} of {counted(result.texts['texts'], 'text')}"
     if tau is not None:
         parts.append(f"S by {result.readings[0]}, τ = {tau:g}" + " by rank" * (settings["scale"] == "rank"))
     return ", ".join(parts)

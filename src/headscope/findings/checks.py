@@ -54,7 +54,7 @@ class Check:
     of_heads: int = 0
     reading: str | None = None  # None: the paper's way, at τ
     run: str = ""  # kind of control runs that were asked
-    without: str = ""  # what the claim hangs on where it fails, in plain words
+    without: str = ""  # what the claim depends on where it fails, in plain words
 
     def interval(self, digits: int = 2) -> str:
         """The number with its interval, as one string."""

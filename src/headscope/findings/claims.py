@@ -28,7 +28,7 @@ class Test:
     above: bool = True  # passes beyond the bound; otherwise short of it
     run: str = ""
     compared: Literal["", "alone", "more"] = ""
-    without: str = ""  # what the claim hangs on where this control fails, in plain words
+    without: str = ""  # what the claim depends on where this control fails, in plain words
     __test__ = False  # nothing for pytest
 
 
@@ -41,6 +41,7 @@ class Claim:
     says: str  # what the paper says
     statistics: tuple[Test, ...]  # all of which must pass; one, but for claim 2
     controls: tuple[Test, ...]
+    plain: str  # the claim as a clause for a reader who knows neither the paper nor its words
     thresholds: str = ""  # "tau" or "theta" where the statistic depends on one
     digits: int = 2
     spoken_to: tuple[str, ...] = (PERMUTED, UNTRAINED)  # kinds of control runs that have something to say of it
@@ -82,27 +83,27 @@ def _learned(number: Number, label: str, what: str) -> Test:
     )  # fmt: skip
 
 
-def _focus(key: str, category: str, whom: str, paper: str, says: str) -> Claim:
-    focus, weighted = f"{category}_focus", f"{category}_focus_weighted"
+def _focus(key: str, category: str, whom: str, paper: str, says: str, plain: str) -> Claim:
+    focus, weighted = f"separator_focus_{category}", f"separator_focus_{category}_weighted"
     return Claim(
         key, paper, says,
-        _statistic(f"attention to {whom} over an even spread, final layers", Number(focus, "final"), 1.1, 1.0),
+        _statistic(f"separator focus, {whom}, final layers", Number(focus, "final"), 1.1, 1.0),
         (
             Test("weighted", "weighed by the length of what is read", Number(weighted, "final"), 1.1, 1.0,
                  without="on attention that carries nothing: weighed by the length of what is read, it is not there"),
             Test("over early", "final over early layers", Number(focus, ("final", "early")), 1.1, 1.0,
                  without="on what all layers do: the final layers do it no more than the early ones"),
         ),
-        thresholds="theta", spoken_to=(UNTRAINED,),
+        plain=plain, thresholds="theta", spoken_to=(UNTRAINED,),
     )  # fmt: skip
 
 
 _REPETITION = Test(
     "statistic", "σ of log repetition preference", Number("repetition_preference", SPREAD), math.log(1.25), 0.0
 )
-_DISTANCE = Test("statistic", "σ of distance", Number("distance", SPREAD), 0.05, 0.0)
+_REACH_OF_HEADS = Test("statistic", "σ of reach", Number("reach", SPREAD), 0.05, 0.0)
 _SHORTER = _statistic(
-    "distance of similar pairs over that of all, early less middle layers", Number("distance", ("early", "middle")),
+    "reach of similar pairs, early less middle layers", Number("reach", ("early", "middle")),
     0.05, 0.0,
 )  # fmt: skip
 _SENTENCE = _statistic("sentence preference, final layers", Number("sentence_preference", "final"), 1.1, 1.0)
@@ -133,31 +134,35 @@ _REACH = _statistic(
 
 CLAIMS = (
     _focus("1a", "stop", "sentence stops", "Final layers focus on sentence stops",
-           "The attention of the last layers turns to the marks that part sentences."),
+           "The attention of the last layers turns to the marks that part sentences.",
+           "the last layers attend to the marks that end sentences"),
     _focus("1b", "end", "closing special tokens", "Final layers focus on closing special tokens",
-           "… and to the special tokens that close a text."),
+           "… and to the special tokens that close a text.",
+           "the last layers attend to the special token that closes a text"),
     Claim(
         "2", "Heads specialise",
         "Heads have roles of their own: some find repetitions, others gather round one common token.",
-        (_REPETITION, _DISTANCE),
+        (_REPETITION, _REACH_OF_HEADS),
         (
-            *_by_readings((_REPETITION, _DISTANCE), _TOP),
+            *_by_readings((_REPETITION, _REACH_OF_HEADS), _TOP),
             replace(_learned(_REPETITION.number, "σ of log repetition preference, more than permuted", "does as much"),
                     name=f"{PERMUTED} repetition_preference"),
-            replace(_learned(_DISTANCE.number, "σ of distance, more than permuted", "does as much"),
-                    name=f"{PERMUTED} distance"),
+            replace(_learned(_REACH_OF_HEADS.number, "σ of reach, more than permuted", "does as much"),
+                    name=f"{PERMUTED} reach"),
         ),
         thresholds="tau", digits=3,
+        plain="the heads of a layer have different roles",
     ),
     Claim(
         "3", "Long range becomes short range", "Similarity reaches far in early layers and draws near in later ones.",
         _SHORTER,
         (
             *_by_readings(_SHORTER, _TOP),
-            Test("over final", "early less final layers", Number("distance", ("early", "final")), 0.05, 0.0,
+            Test("over final", "early less final layers", Number("reach", ("early", "final")), 0.05, 0.0,
                  without="on the middle layers: the final ones reach as far as the early ones"),
         ),
         thresholds="tau", digits=3,
+        plain="similar tokens lie closer together in the middle layers than in the early ones",
     ),
     Claim(
         "4", "Final layers keep within the sentence", "In the last layers similarity stays within the sentence.",
@@ -173,16 +178,19 @@ CLAIMS = (
                  without="on something else than sentences: with their labels rotated it is there as well"),
         ),
         thresholds="tau", spoken_to=(PERMUTED, UNTRAINED, ROTATED),
+        plain="in the last layers similarity keeps to the sentence",
     ),
     Claim(
         "5", "Heads pick different focal tokens",
         "Each head picks a focal token of its own: 9 to 10 different ones among 12 heads.", _FOCAL,
         _by_readings(_FOCAL, _TOP), thresholds="tau", digits=3,
+        plain="each head of a layer gathers its similar pairs round a token of its own",
     ),
     Claim(
         "6", "Similarity is higher where attention is",
         "Similarity is high among the tokens that attention singles out.", _MASK, _by_readings(_MASK, _COSINE),
         thresholds="theta", digits=3, spoken_to=(UNTRAINED,),
+        plain="tokens that receive much attention are similar to each other",
     ),
     Claim(
         "7a", "Similarity is not attention over again",
@@ -191,16 +199,19 @@ CLAIMS = (
             *_by_readings(_UNLIKE, _COSINE),
             _learned(Number("likeness", MEAN_OF_LAYERS), "likeness more than permuted", "is as like its attention"),
         ),
+        plain="similarity is not attention over again",
     ),
     Claim(
         "7b", "… it tells repetitions better", "… such as repetitions.", _REPEATED,
         (*_by_readings(_REPEATED, _COSINE), _learned(_REPEATED[0].number, "more than permuted", "tells them as well")),
         digits=3,
+        plain="similarity finds repeated words better than attention does",
     ),
     Claim(
         "7c", "… and pairs of one sentence", "… and which words stand in one sentence.", _TOGETHER,
         (*_by_readings(_TOGETHER, _COSINE), _learned(_TOGETHER[0].number, "more than permuted", "tells them as well")),
         digits=3, spoken_to=(PERMUTED, UNTRAINED, ROTATED),
+        plain="similarity finds words of one sentence better than attention does",
     ),
     Claim(
         "8", "Separators are centres of similarity", "High similarity gathers round the separators.", _SEPARATOR,
@@ -210,11 +221,13 @@ CLAIMS = (
                  without="on punctuation of any kind: commas are as good as stops"),
         ),
         thresholds="tau",
+        plain="in the last layers the marks that end sentences are similar to the words around them",
     ),
     Claim(
         "9", "Within the sentence, reach widens again",
         "In the last layers similarity reaches farther again, but within the sentence.", _REACH,
         _by_readings(_REACH, _TOP), thresholds="tau", digits=3, spoken_to=(PERMUTED, UNTRAINED, ROTATED),
+        plain="within a sentence, similarity reaches farther again in the last layers",
     ),
 )  # fmt: skip
 

@@ -42,7 +42,7 @@ def check_controls(result: Result, controls: Sequence[Result]) -> Controls:
         name, taken = control.model["name"], read_control(control.settings.get("control"))
         if taken is None:
             raise HeadscopeError(
-                f"the run of {name} is no control: nothing was taken away",
+                f"the run of {name} is not a control: nothing was taken away",
                 "make one with headscope analyze … --control permuted:0 (or untrained:0, or rotated)",
             )
         other = differences(_settings(result), _settings(control))
@@ -55,7 +55,7 @@ def check_controls(result: Result, controls: Sequence[Result]) -> Controls:
                 "make it with the same model and settings as the run",
             )
         if _identity(control) in seen:
-            raise HeadscopeError(f"the control {name} is there already", "give each once, and controls of other seeds")
+            raise HeadscopeError(f"the control {name} is given twice", "give each once, and controls of other seeds")
         seen.add(_identity(control))
         kinds[taken.kind].append(control if control.name == result.name else control.stack(result.name))
     return Controls(*(tuple(kinds[kind]) for kind in ("untrained", "permuted", "rotated")))

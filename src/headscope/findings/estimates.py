@@ -76,7 +76,7 @@ def _beside(which: Quantity, heads: Array, sums: BlockSums, by: str) -> dict[str
 def distances(numbers: Numbers, by: str = "layer", reading: str | None = None) -> xr.Dataset:
     """The share of a typical head's high pairs, or top pairs, in each band of distance, and as `base` that of all."""
     sums, view = numbers.sums, numbers.view(reading)
-    named("distance").check(view)
+    named("reach").check(view)
     coords = coordinates(sums, by)
     pairs = np.moveaxis(view.pairs().sum(-1), -1, 1)  # (S, band, L, H)
     shares = Quantity("share", "share of similar pairs", "share of similar pairs", lambda _: (pairs,), np.asarray)
@@ -94,7 +94,7 @@ def distances(numbers: Numbers, by: str = "layer", reading: str | None = None) -
 def coordinates(sums: BlockSums, by: str) -> dict[str, Any]:
     """The coordinates of numbers by "head", "layer", "third" or for the "model"."""
     if by not in BY:
-        raise HeadscopeError(f"by={by!r}", f"use one of {', '.join(BY)}")
+        raise HeadscopeError(f"by={by!r} is not possible", f"use one of {', '.join(BY)}")
     every: dict[str, dict[str, Any]] = {
         "head": {"layer": list(sums.layers), "head": np.arange(sums.heads)},
         "layer": {"layer": list(sums.layers)},

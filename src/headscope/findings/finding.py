@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headscope.errors import counted
 from headscope.findings.checks import CANNOT_TELL, FAILS, NOT_RUN, PASSES, Check, RunNumber, together
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Findings(Sequence[Finding]):
         return iter(self.items)
 
     def __repr__(self) -> str:
-        head = f"{self.model}, {self.stack}, {self.windows:,} windows, τ = {self.tau:g}"
+        head = f"{self.model}, {self.stack}, {counted(self.windows, 'window')}, τ = {self.tau:g}"
         rows = [f"{f.key:<3}{f.claim:<46}{f.interval():<44}{f.verdict}" for f in self.items]
         return "\n".join([head, *rows])
 

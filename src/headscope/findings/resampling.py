@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.measures.derived import Array, logarithm
 
 VERDICT_FROM = 8  # blocks
@@ -64,7 +64,7 @@ class Resampling:
     def __init__(self, sizes: Array, *, draws: int = DRAWS, seed: int = 0) -> None:
         sizes = np.asarray(sizes, dtype=np.float64)  # of the blocks, in windows with pairs
         if draws < 0:
-            raise HeadscopeError(f"draws={draws}", f"give a whole number; {DRAWS} is usual")
+            raise HeadscopeError(f"draws={draws} is not possible", f"give a whole number; {DRAWS} is usual")
         self.blocks = len(sizes)
         self.enough_blocks = int((sizes > 0).sum()) >= VERDICT_FROM  # those without pairs say little
         self.asked = draws > 0
@@ -75,9 +75,9 @@ class Resampling:
         if not draws:
             self.how = "none was asked for"
         elif not self.enough_blocks:
-            self.how = f"none: {number_of_blocks(self.blocks)} of texts, and it takes {VERDICT_FROM}"
+            self.how = f"none: {counted(self.blocks, 'block')} of texts, and it takes {VERDICT_FROM}"
         else:
-            self.how = f"bootstrap over {self.blocks} blocks, {draws:,} draws, seed {seed}"
+            self.how = f"bootstrap over {counted(self.blocks, 'block')}, {draws:,} draws, seed {seed}"
 
     @property
     def half_width(self) -> float:
@@ -155,12 +155,3 @@ def of_weighted_sums(
         )  # fmt: skip
         values.append(function(*drawn))
     return np.concatenate(values)
-
-
-def number_of_blocks(number: int) -> str:
-    """In words.
-
-    >>> number_of_blocks(1), number_of_blocks(3)
-    ('one block', '3 blocks')
-    """
-    return "one block" if number == 1 else f"{number} blocks"

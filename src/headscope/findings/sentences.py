@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headscope.errors import listed
+from headscope.errors import listed, numbered
 from headscope.findings.checks import FAILS, PASSES, Check
 from headscope.findings.claims import PERMUTED, ROTATED, UNTRAINED, Claim
 from headscope.findings.numbers import Numbers
@@ -23,7 +23,7 @@ RUNS = {PERMUTED: "with permuted weights", UNTRAINED: "untrained", ROTATED: "wit
 def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     """What was found for this claim."""
     if math.isnan(finding.value):
-        return f"It cannot be told: {finding.statistics[0].why}."
+        return f"There is no number: {finding.statistics[0].why}."
     measured = _MEASURED[claim.key](finding, numbers)
     beside = "; ".join([*_beside(finding), *_control_runs(finding)])
     if beside:
@@ -166,7 +166,7 @@ def _judged(finding: Finding) -> str:
         beyond = f"The whole interval lies beyond {bounds}"
         return f"{beyond}, and every control passes: the claim holds."
     if finding.verdict == "qualified":
-        return f"Qualified: it lies beyond {bounds}, but hangs {_hangs_on(finding)}."
+        return f"Qualified: it lies beyond {bounds}, but it depends {_depends_on(finding)}."
     if finding.verdict == "does not hold":
         short = [each for each in finding.statistics if each.state == FAILS]
         cosine = [each for each in finding.controls if each.reading == "cosine" and not each.run]
@@ -178,11 +178,11 @@ def _judged(finding: Finding) -> str:
     if all(each.state == PASSES for each in finding.statistics):
         return f"It lies beyond {bounds}, but controls leave it open: {finding.reason}."
     able = "" if finding.can_tell else " These texts cannot tell an effect of twice the smallest that matters."
-    hangs = _hangs_on(finding)
-    return f"Open: {finding.reason}.{able}" + (f" Were it there, it would hang {hangs}." if hangs else "")
+    depends = _depends_on(finding)
+    return f"Open: {finding.reason}.{able}" + (f" If it were there, it would depend {depends}." if depends else "")
 
 
-def _hangs_on(finding: Finding) -> str:
+def _depends_on(finding: Finding) -> str:
     """What the controls that fail say of it, each once."""
     return "; and ".join(dict.fromkeys(each.without for each in finding.controls if each.state == FAILS))
 
@@ -205,10 +205,7 @@ def _both_sides(finding: Finding) -> str:
     """Layers that lie wholly on both sides of the bound: a third may hide them."""
     if not finding.layers_beyond or not finding.layers_short:
         return ""
-    beyond, short = (
-        f"{'layers' if len(each) > 1 else 'layer'} {listed(each)}"
-        for each in (finding.layers_beyond, finding.layers_short)
-    )
+    beyond, short = (numbered("layer", each) for each in (finding.layers_beyond, finding.layers_short))
     return f"Layers differ: {beyond} wholly beyond {finding.bound:g}, {short} wholly short of it."
 
 

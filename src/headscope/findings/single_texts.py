@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from headscope.findings.claims import claim
 from headscope.measures import heads_first
 from headscope.measures.derived import Array
-from headscope.result.rows import FOCAL, FOCAL_NULL, row_paths
+from headscope.result.rows import EARLIER, FOCAL, FOCAL_NULL, row_paths
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
 OF_FINAL_LAYERS = {
-    "1a": "stop_focus",
-    "1b": "end_focus",
+    "1a": "separator_focus_stop",
+    "1b": "separator_focus_end",
     "4": "sentence_preference",
     "8": "separator_similarity",
 }  # by claim, the column whose median over the final layers' heads is the text's own statistic
@@ -52,6 +52,8 @@ class Rows:
         import pyarrow.dataset as ds
 
         own = ds.field("stack") == self.stack
+        if not self.has(name):
+            name = EARLIER[name]  # of a run of an earlier version
         if self._places is None:
             where = self._rows.to_table(columns=["text", "layer", "head"], filter=own)
             text, layer, head = (where.column(each).to_numpy() for each in ("text", "layer", "head"))
@@ -99,7 +101,7 @@ def _statistics(rows: Rows) -> dict[str, Array]:
         for key, column in OF_FINAL_LAYERS.items():
             found[key] = rows.of_third(column, "final", logarithmic=True)
     if thirds["early"] and thirds["middle"]:
-        early, middle = (rows.of_third("distance", third) for third in ("early", "middle"))
+        early, middle = (rows.of_third("mean_distance", third) for third in ("early", "middle"))
         found["3"] = (early - middle) / ((rows.counting + 1) / 3)  # the mean distance of all pairs of a text
     if rows.sums.heads > 1 and rows.has(FOCAL, FOCAL_NULL):
         unique, null = (different(rows.table(name)) for name in (FOCAL, FOCAL_NULL))  # (texts, L)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.findings.numbers import Numbers
-from headscope.findings.resampling import VERDICT_FROM, Resampling, deviation, number_of_blocks
+from headscope.findings.resampling import VERDICT_FROM, Resampling, deviation
 from headscope.findings.stability import scores_of
 from headscope.measures import heads_first
 from headscope.measures.block_sums import BlockSums
@@ -48,7 +48,7 @@ def of_sums(sums: BlockSums, tau: float | None, controls: Mapping[str, Sequence[
     resample = Resampling(sums.windows)
     if not resample.enough_blocks:
         raise HeadscopeError(
-            f"there is {number_of_blocks(sums.blocks)} of texts, too few to tell heads from noise",
+            f"the texts are in {counted(sums.blocks, 'block')}, too few to tell heads from noise",
             f"analyse more texts, or use smaller shards: it takes {VERDICT_FROM}",
         )
     layer, head = np.meshgrid(sums.layers, np.arange(sums.heads), indexing="ij")

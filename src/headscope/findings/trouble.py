@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headscope.errors import listed
+from headscope.errors import counted, numbered
 from headscope.findings.checks import UNIFORM
 from headscope.findings.claims import claim
 from headscope.findings.numbers import Numbers
@@ -59,8 +59,8 @@ def _matrices(view: View) -> list[str]:
     uniform = [layer for layer, part in zip(sums.layers, heads_first.median(share), strict=True) if part > UNIFORM]
     if uniform:
         warnings.append(
-            f"the matrices are nearly uniform in layers {listed(uniform)}: to the typical head more than {UNIFORM:.0%} "
-            f"of all pairs reach τ = {view.at:g}"
+            f"the matrices are nearly uniform in {numbered('layer', uniform)}: to the typical head more than "
+            f"{UNIFORM:.0%} of all pairs reach τ = {view.at:g}"
         )
     apart = named("separation_related").value(view)  # (L,)
     if np.isfinite(apart).any() and np.nanmax(np.abs(apart - 0.5)) < NOISY:
@@ -71,7 +71,7 @@ def _matrices(view: View) -> list[str]:
     strong = [layer for layer, size in zip(sums.layers, diagonal, strict=True) if size > DOMINATES]
     if 2 * len(strong) > len(sums.layers):
         warnings.append(
-            f"the diagonal dominates in layers {listed(strong)}: a token's product with itself is more than "
+            f"the diagonal dominates in {numbered('layer', strong)}: a token's product with itself is more than "
             f"{DOMINATES:g} times the largest with any other, so tokens have little to do with each other"
         )
     preference = named("sentence_preference").value(view)
@@ -93,8 +93,9 @@ def _heads(view: View) -> list[str]:
     if (flat > RARE).any():
         layer, head = divmod(int(flat.argmax()), sums.heads)
         warnings.append(
-            f"{int((flat > RARE).sum())} heads have flat matrices, without a positive similarity, in more than "
-            f"{RARE:.0%} of the windows (layer {sums.layers[layer]}, head {head} in {flat[layer, head]:.0%}): they "
+            f"flat matrices, without a positive similarity, are more than {RARE:.0%} of those of "
+            f"{counted(int((flat > RARE).sum()), 'head')} (layer {sums.layers[layer]}, head {head}: "
+            f"{flat[layer, head]:.0%}); they "
             "count as having no similar pairs"
         )
     few = sums.stored["focal_few"][..., round(view.at * 20) - 1].sum(0) / windows  # (L, H)

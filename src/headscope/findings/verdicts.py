@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headscope.errors import counted
 from headscope.findings.checks import FAILS, PASSES, Check, ControlRun, check, together
 from headscope.findings.claims import CLAIMS, PERMUTED, ROTATED, UNTRAINED, Claim
 from headscope.findings.controls import Controls, check_controls
 from headscope.findings.finding import DOES_NOT_HOLD, HOLDS, NONE, OPEN, QUALIFIED, Finding, Findings
 from headscope.findings.numbers import Numbers
-from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling, number_of_blocks
+from headscope.findings.resampling import DRAWS, VERDICT_FROM, Resampling
 from headscope.findings.sentences import in_words
 from headscope.findings.single_texts import shares_of_texts
 from headscope.findings.trouble import signs_of_trouble
@@ -21,6 +22,7 @@ from headscope.measures.block_sums import THIRDS
 from headscope.result import keeping
 from headscope.result.checksum import checksum_of
 from headscope.result.rows import row_paths
+from headscope.result.unfamiliar import unfamiliar_texts
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
@@ -71,7 +73,7 @@ def _findings(result: Result, at: float, beside: Controls, draws: int, seed: int
         tau=at,
         theta=sums.theta,
         items=tuple(items),
-        warnings=tuple(signs_of_trouble(sums, at)),
+        warnings=tuple(filter(None, [unfamiliar_texts(result.texts), *signs_of_trouble(sums, at)])),
         unread=unread,
         over_windows=numbers.view().over_windows,
         about={
@@ -111,7 +113,7 @@ def judge(claim: Claim, numbers: Numbers, runs: Sequence[ControlRun] = (), unrea
     resample = numbers.resample
     if not resample.enough_blocks:
         verdict = NONE
-        reason = f"{number_of_blocks(resample.blocks)} of texts; a verdict takes {VERDICT_FROM}"
+        reason = f"{counted(resample.blocks, 'block')} of texts; a verdict takes {VERDICT_FROM}"
     elif not resample.asked:
         verdict, reason = NONE, "no interval was asked for"
     elif unread:

@@ -120,7 +120,7 @@ def prepare(
             f"its longest is {model.max_length}; move a shorter one with start=",
         )
     if not isinstance(start, (int, np.integer)):
-        raise HeadscopeError(f"start={start!r}", "give the number of a token")
+        raise HeadscopeError(f"start={start!r} is not possible", "give the number of a token")
     causal = chosen.causal and not model.paired
     if hasattr(text, "tolist"):  # an array or a tensor of ids
         if getattr(text, "ndim", 1) > 1:
@@ -222,10 +222,10 @@ def _kept(layers: Collection[int] | None, number: int) -> list[int]:
     if layers is not None and (
         not isinstance(layers, Collection) or not all(isinstance(layer, (int, np.integer)) for layer in layers)
     ):
-        raise HeadscopeError(f"layers={layers!r}", "give a list of layers, for example layers=[0, 11]")
+        raise HeadscopeError(f"layers={layers!r} is not possible", "give a list of layers, for example layers=[0, 11]")
     kept = list(range(number)) if layers is None else sorted(set(layers))
     if not kept or not set(kept) <= set(range(number)):
-        raise HeadscopeError(f"layers={sorted(set(kept))}", f"name layers from 0 to {number - 1}")
+        raise HeadscopeError(f"layers={sorted(set(kept))} is not possible", f"name layers from 0 to {number - 1}")
     return kept
 
 

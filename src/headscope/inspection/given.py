@@ -86,7 +86,9 @@ def captured_of(given: GivenText, layers: list[int] | None = None) -> Captured:
     count, _, size, _ = given.outputs.shape
     numbers = list(range(count)) if layers is None else [int(each) for each in layers]
     if len(numbers) != count or numbers != sorted(set(numbers)) or numbers[0] < 0:
-        raise HeadscopeError(f"layers={layers}", f"number the {count} layers of outputs, the lowest first")
+        raise HeadscopeError(
+            f"layers={layers} is not possible", f"number the {count} layers of outputs, the lowest first"
+        )
     maps = given.attention
     return Captured(
         stack=given.stack,

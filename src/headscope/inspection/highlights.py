@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headscope.choices import FEW_PAIRS, first_high_bin
+from headscope.errors import counted
 from headscope.inspection.summary import heads_of_layer
 from headscope.measures.relations import BOTH, REPEATED, SAME_SENTENCE, UNRELATED
 
@@ -32,7 +33,7 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
     """
     count = int(inspection.counting.sum())
     if count < FEW_PAIRS:
-        return [f"The text is too short to say anything of its heads: {count} token{'s' * (count != 1)} to compare."]
+        return [f"The text is too short to say anything of its heads: {counted(count, 'token')} to compare."]
     layers = inspection.layer_summary(tau)
     heads = list(word_pairs(inspection, tau)) if inspection.window.described else []
     sentences = [
@@ -106,7 +107,7 @@ def _by_layer(layers: pd.DataFrame, column: str) -> dict[int, float]:
 
 
 def _separators(layers: pd.DataFrame) -> str:
-    focus = _by_layer(layers, "stop_focus")
+    focus = _by_layer(layers, "separator_focus_stop")
     if not focus:
         return ""
     best, last = max(focus, key=focus.__getitem__), max(focus)
@@ -120,7 +121,7 @@ def _separators(layers: pd.DataFrame) -> str:
 
 
 def _distance(layers: pd.DataFrame) -> str:
-    distance = _by_layer(layers[layers.high_pairs >= FEW_PAIRS], "distance")
+    distance = _by_layer(layers[layers.high_pairs >= FEW_PAIRS], "reach")
     if len(distance) < 2:
         return ""
     near, far = min(distance, key=distance.__getitem__), max(distance, key=distance.__getitem__)

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from headscope.choices import Choices, TextChoices, check_theta, first_high_bin, make_choices
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.files import disk_file
 from headscope.inspection.capture import Captured, no_attention
 from headscope.inspection.core import ReadText
@@ -20,6 +20,7 @@ from headscope.inspection.parts import FocalToken, token_table
 from headscope.measures.relations import RELATIONS
 from headscope.measures.torch_window import WindowPairs
 from headscope.shortcuts import InspectionShortcuts
+from headscope.windows.familiarity import familiarity
 
 Array = np.ndarray[Any, Any]
 PAIR_COLUMNS = ["i", "j", "token_i", "token_j", "distance", "relation", "similarity", "level"]
@@ -37,7 +38,7 @@ class Inspection(ReadText, InspectionShortcuts):
         self._last_maps: tuple[int, Array] | None = None  # the maps looked at last, where they were not kept
 
     def __repr__(self) -> str:
-        size = f"{len(self.captured.layers)} layers × {self.captured.heads} heads"
+        size = f"{counted(len(self.captured.layers), 'layer')} × {counted(self.captured.heads, 'head')}"
         missing = "".join(f"; {what.partition(':')[0]}" for what in self.missing)
         return f"Inspection of {self.shown} with {self.model}: {self.stack}, {size}, read by {self.reading}{missing}"
 
@@ -282,10 +283,10 @@ class Inspection(ReadText, InspectionShortcuts):
     def summary(self, tau: float = 0.5, *, top: bool = False) -> pd.DataFrame:
         """A row per head: what it attends to, how far it looks, what it prefers, its focal token.
 
-        `stop_focus` and `end_focus` are attention over its even share for sentence ends and for closing special
-        tokens; `distance` is the mean distance of the high pairs over that of all pairs; the preferences and
-        `separator_similarity` are matched ratios, 1 for none; `likeness` is the correlation of S with attention, by the
-        map that it is more like. NaN: nothing to compare in this text.
+        `separator_focus_stop` and `separator_focus_end` are attention over its even share for sentence ends and for
+        closing special tokens; `reach` is the mean distance of the high pairs over that of all pairs; the preferences
+        and `separator_similarity` are matched ratios, 1 for none; `likeness` is the correlation of S with attention, by
+        the map that it is more like. NaN: nothing to compare in this text.
 
         With `top` the head's top pairs stand in for the high ones: the sixteenth of all pairs that stand highest, in
         every head and reading the same number. That is how readings are compared: by cosine most pairs of most heads
@@ -317,6 +318,17 @@ class Inspection(ReadText, InspectionShortcuts):
         if (kind, tau, top) not in self._tables:
             self._tables[kind, tau, top] = make(self, tau, top)
         return self._tables[kind, tau, top].copy()
+
+    @property
+    def unfamiliar(self) -> str:
+        """A sentence that says so where the model may not know the language of the text; otherwise empty.
+
+        >>> import headscope
+        >>> headscope.load().inspect("The cat saw the dog. The dog saw the cat.").unfamiliar
+        ''
+        """
+        found = familiarity(self.window)
+        return str(found) if found.unfamiliar else ""
 
     def in_words(self, tau: float = 0.5) -> list[str]:
         """What stands out, in sentences that need no knowledge of the method."""

@@ -24,10 +24,10 @@ class Column:
 
 
 _ALL = (
-    Column("stop_focus", "attention to sentence stops over an even spread", score=True),
-    Column("end_focus", "attention to closing special tokens over an even spread", score=True),
+    Column("separator_focus_stop", "attention to sentence stops over an even spread", score=True),
+    Column("separator_focus_end", "attention to closing special tokens over an even spread", score=True),
     Column("high_pairs", "number of high pairs", score=True),
-    Column("distance", "mean distance of the high pairs", score=True, of_pairs=True),
+    Column("mean_distance", "mean distance of the high pairs, in tokens", score=True, of_pairs=True),
     Column("sentence_share", "share of the high pairs that are two words of one sentence", score=True, of_pairs=True),
     Column("repetition_share", "share of the high pairs that are a repeated word", score=True, of_pairs=True),
     Column("focal_share", "share of the high pairs that contain the focal token", score=True, of_pairs=True),
@@ -44,7 +44,7 @@ _ALL = (
 COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
 SCORES = tuple(column.name for column in _ALL if column.score)
 # Where columns come from: high pairs at the run's τ, matched counts by comparison, wins by contrast.
-ROW_COLUMNS = ("high_pairs", "distance", "sentence_share", "repetition_share", "focal_share")
+ROW_COLUMNS = ("high_pairs", "mean_distance", "sentence_share", "repetition_share", "focal_share")
 MATCHED_COLUMNS = {"sentence_preference": "sentence", "repetition_preference": "repetition",
                    "separator_similarity": "stop"}  # fmt: skip
 CONTRAST_COLUMNS = ("separation_sentence", "separation_repeated", "separation_related", "mask_auc")
@@ -74,9 +74,9 @@ class RowTable:
         """Write down one layer of a batch whose first window has the number `first`: (B, H) each.
 
         >>> table = RowTable(1, (4,), 2)
-        >>> columns = {"high_pairs": np.array([[3.0, 0.0]]), "distance": np.array([[2.0, 0.0]])}
+        >>> columns = {"high_pairs": np.array([[3.0, 0.0]]), "mean_distance": np.array([[2.0, 0.0]])}
         >>> table.put(0, 4, columns, np.array([[7, -1]]), np.array([[9, -1]]))
-        >>> table.values["distance"][0, 0].tolist(), table.focal[0, 0].tolist()
+        >>> table.values["mean_distance"][0, 0].tolist(), table.focal[0, 0].tolist()
         ([2.0, nan], [7, -1])
         """
         k, where = self.layers.index(layer), slice(first, first + len(focal))
@@ -114,7 +114,7 @@ def text_columns(
         auc = wins / weight  # (B, H, contrasts)
         a, b = matched[..., 0], matched[..., 1]
         preference = np.where(a + b < FEWEST_MATCHED, np.nan, (a + 0.5) / (b + 0.5))
-    columns = others | {"stop_focus": focus[..., STOP], "end_focus": focus[..., END]}
+    columns = others | {"separator_focus_stop": focus[..., STOP], "separator_focus_end": focus[..., END]}
     columns |= {name: preference[..., COMPARISONS.index(which)] for name, which in MATCHED_COLUMNS.items()}
     columns |= {name: auc[..., place] for place, name in enumerate(CONTRAST_COLUMNS)}
     columns["likeness"] = np.where(without, np.nan, likeness)

@@ -43,17 +43,17 @@ _WINS = ("wins", "contrast_weight")
 
 def _focus(category: str, whom: str, shown: frozenset[str]) -> Quantity:
     return Quantity(
-        f"{category}_focus", f"focus on {whom}", f"attention to {whom}, over an even spread",
+        f"separator_focus_{category}", f"separator focus, {whom}", f"attention to {whom}, over an even spread",
         lambda view: view.focus(category), ratio, "attention", 1.0, ABOVE, TENTH, logarithmic=True,
         needs=("attention", "attention_even"), lack=f"there are no {whom} that could be read", shown=shown,
         of_words=category == "stop",
-        short=f"{category} focus", column=f"{category}_focus",
+        short=f"separator focus {category}", column=f"separator_focus_{category}",
     )  # fmt: skip
 
 
 def _weighted(category: str, whom: str) -> Quantity:
     return Quantity(
-        f"{category}_focus_weighted", f"weighted focus on {whom}",
+        f"separator_focus_{category}_weighted", f"weighted separator focus, {whom}",
         f"attention to {whom} that carries something: weighed by the length of what is read, over an even spread",
         lambda view: view.focus(category, "attention_weighted"), ratio, "attention", 1.0, ABOVE, TENTH,
         logarithmic=True, needs=("attention_weighted", "attention_even"), of_words=category == "stop",
@@ -131,10 +131,10 @@ _ALL = (
         needs=("attention_entropy",), shown=SUMMARY | LAYERS, short="spread",
     ),
     Quantity(
-        "distance", "distance of similar pairs over that of all",
-        "mean distance of similar pairs, over that of all pairs", lambda view: view.distances(),
-        derived.distance_over_base, "pairs", 1.0, smallest=0.05, needs=_PAIRS, top_needs=("base_pairs", "top_pairs"),
-        lack="there are no similar pairs", shown=EVERYWHERE, short="distance", column="distance",
+        "reach", "reach of similar pairs", "mean distance of similar pairs, over that of all pairs",
+        lambda view: view.distances(), derived.distance_over_base, "pairs", 1.0, smallest=0.05, needs=_PAIRS,
+        top_needs=("base_pairs", "top_pairs"), lack="there are no similar pairs", shown=EVERYWHERE, short="reach",
+        column="mean_distance",
     ),
     _matched(
         "sentence_preference", "sentence", "sentence preference",

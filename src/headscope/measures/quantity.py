@@ -128,7 +128,7 @@ class Quantity:
         if by == "head":
             return np.broadcast_to(values, (*values.shape[:-2], len(sums.layers), values.shape[-1]))
         if by not in BY:
-            raise HeadscopeError(f"by={by!r}", f"use one of {', '.join(BY)}")
+            raise HeadscopeError(f"by={by!r} is not possible", f"use one of {', '.join(BY)}")
         each = np.stack([self.of_places(values, places, sums) for places in places_of(sums, by)], axis=-1)
         return each[..., 0] if by == "model" else each
 

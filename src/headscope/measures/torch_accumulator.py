@@ -266,8 +266,8 @@ def row(sums: Found, choices: Choices, shape: Shape) -> Found:
     given, even = sums["attention"], sums["attention_even"]  # (H, C), (C,)
     nothing = torch.full_like(given[:, 0], torch.nan)
     columns = dict.fromkeys(COLUMNS, nothing) | {
-        "stop_focus": given[:, STOP] / even[STOP],  # 0 / 0 where there is no such token
-        "end_focus": given[:, END] / even[END],
+        "separator_focus_stop": given[:, STOP] / even[STOP],  # 0 / 0 where there is no such token
+        "separator_focus_end": given[:, END] / even[END],
         "high_pairs": torch.zeros_like(nothing),
     }
     if "pairs" not in sums:
@@ -278,7 +278,7 @@ def row(sums: Found, choices: Choices, shape: Shape) -> Found:
     matched, weight, won = sums["matched"], sums["contrast_weight"], sums["wins"][0]
     columns |= {
         "high_pairs": number,
-        "distance": sums["distance_sum"][:, first:].sum((1, 2)) / number,
+        "mean_distance": sums["distance_sum"][:, first:].sum((1, 2)) / number,
         "sentence_share": high[:, [SAME_SENTENCE, BOTH]].sum(1) / number,
         "repetition_share": high[:, [REPEATED, BOTH]].sum(1) / number,
         "focal_share": sums["focal_share"][:, step],

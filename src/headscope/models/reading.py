@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headscope.errors import HeadscopeError, brief
+from headscope.errors import HeadscopeError, brief, counted
 from headscope.models.forward import Ids, collate, forward, pad_token, start_token
 from headscope.tap import LayerHeads, tap
 from headscope.windows import Window, WindowBatch, batch_windows
@@ -107,7 +107,7 @@ class Reader:
     def _failed(self, lengths: Sequence[int], error: Exception) -> HeadscopeError:
         """Running out of memory is an error of its own, apart from whatever else a model may raise."""
         longest = max(lengths)
-        what = f"a window of {longest} tokens" if len(lengths) == 1 else f"{len(lengths)} windows of {longest} tokens"
+        what = f"{counted(len(lengths), 'window')} of {counted(longest, 'token')}"
         problem = f"{self.model.name!r} failed on {what}: {type(error).__name__}: {brief(error)}"
         if _lacks_memory(error):
             return OutOfMemory(problem, "take a shorter window, a smaller batch or a device with more memory")

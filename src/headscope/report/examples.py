@@ -1,4 +1,4 @@
-"""Texts that show a head's role, for the report: which heads, which texts, and one of them drawn."""
+"""Texts that show a head's role, for the report: which heads, which texts, what is marked in them, and one drawn."""
 
 from __future__ import annotations
 
@@ -9,57 +9,108 @@ from typing import TYPE_CHECKING, Any
 from headscope.errors import HeadscopeError
 from headscope.findings.resampling import Resampling
 from headscope.findings.specialists import SPECIALIST
+from headscope.report.excerpts import Excerpt, excerpt
+from headscope.report.marks import Mark, focal_tokens, repetitions, sentence_stops, similar_in_sentence
 from headscope.result.rows import row_paths
 from headscope.windows.text import in_a_line, visible
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headscope.figures.style import Picture
     from headscope.models.model import Model
     from headscope.result.result import Result
 
-# A role, the score of heads by which it is found, and the score of texts by which it is shown.
-ROLES = (
-    ("finds repetitions", "repetition_preference", "repetition_share"),
-    ("keeps to the sentence", "sentence_preference", "sentence_share"),
-    ("reads the ends of sentences", "stop_focus", "stop_focus"),
-    ("gathers round one token", "focal_share", "focal_share"),
-)
-LONGEST = 600  # characters of a text that are shown
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A role of heads: the score of heads that finds it, the score of texts that shows it, and what is marked."""
+
+    role: str
+    score: str
+    shown_by: str
+    says: str  # what the number, in braces, says of one text
+    marked: str
+    mark: Mark
+
+
+KINDS = (
+    Kind(
+        "finds repetitions", "repetition_preference", "repetition_share",
+        "{} of its similar pairs are a word and its repetition",
+        "words that the head finds similar to their repetition", repetitions,
+    ),
+    Kind(
+        "keeps to the sentence", "sentence_preference", "sentence_share",
+        "{} of its similar pairs are two words of one sentence",
+        "words of the sentence in which the head has most of its similar pairs", similar_in_sentence,
+    ),
+    Kind(
+        "reads the ends of sentences", "separator_focus_stop", "separator_focus_stop",
+        "it gives the ends of sentences {} times the attention of an even spread",
+        "the ends of sentences", sentence_stops,
+    ),
+    Kind(
+        "gathers round one token", "focal_share", "focal_share",
+        "{} of its similar pairs contain the focal token",
+        "the focal token", focal_tokens,
+    ),
+)  # fmt: skip
 TEXTS = 3  # to a role
 LOOKED_AT = 20  # texts among which the shortest is drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text that shows a role."""
+
+    id: str
+    says: str  # what the head's number says of this text
+    focal_token: str
+    high_pairs: int
+    excerpt: Excerpt
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
     """The head that stands out most in one role, and the texts that show it best."""
 
-    role: str
+    kind: Kind
     layer: int
     head: int
-    score: str
-    shown_by: str
     value: float
-    texts: list[dict[str, Any]]
+    marked: bool  # whether there was a model to read the texts with
+    texts: list[Example]
 
 
-def roles(result: Result, tau: float | None = None) -> list[Role]:
-    """A head for each role, where the run kept rows per text and there is a head that stands out."""
+def roles(result: Result, tau: float | None = None, model: Model | None = None) -> list[Role]:
+    """A head for each role, where the run kept rows per text and there is a head that stands out.
+
+    With the model, the texts are read again, and what shows the role is marked in them.
+    """
+    found = []
+    for kind, best in leading_heads(result, tau):
+        layer, head = int(best["layer"]), int(best["head"])
+        rows = result.examples(layer, head, kind.shown_by, TEXTS)
+        texts = [_example(dict(row), kind, (layer, head), result, tau, model) for _, row in rows.iterrows()]
+        found.append(Role(kind, layer, head, float(best["value"]), model is not None, texts))
+    return found
+
+
+def leading_heads(result: Result, tau: float | None = None) -> list[tuple[Kind, pd.Series[Any]]]:
+    """For each role the head that stands out most and has a text to show it."""
     if row_paths(result) is None or not tells_heads_apart(result):
         return []
-    table = result.specialists(tau=tau)
-    roles_shown = []
-    for role, score, shown_by in ROLES:
-        own = table[(table["score"] == score) & (table["what"] == SPECIALIST)]
+    table, found = result.specialists(tau=tau), []
+    for kind in KINDS:
+        own = table[(table["score"] == kind.score) & (table["what"] == SPECIALIST)]
         lead = own[["out", "out_of_model"]].min(axis=1)  # beyond its layer, and beyond the model
         for place in lead[lead > 0].sort_values(ascending=False).index:
             best = own.loc[place]
-            layer, head = int(best["layer"]), int(best["head"])
-            shown = result.examples(layer, head, shown_by, TEXTS)
-            if len(shown):
-                texts = [_text(dict(row), shown_by) for _, row in shown.iterrows()]
-                roles_shown.append(Role(role, layer, head, score, shown_by, float(best["value"]), texts))
+            if len(result.examples(int(best["layer"]), int(best["head"]), kind.shown_by, 1)):
+                found.append((kind, best))
                 break
-    return roles_shown
+    return found
 
 
 def tells_heads_apart(result: Result) -> bool:
@@ -67,27 +118,36 @@ def tells_heads_apart(result: Result) -> bool:
     return Resampling(result.blocks.windows, draws=0).enough_blocks
 
 
-def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:
-    text = str(row["text"])
-    cut = text if len(text) <= LONGEST else text[:LONGEST].rpartition(" ")[0] + " …"
-    shown = in_a_line(" ".join(cut.split()))
-    focal = row["focal_token"]
-    return {
-        "id": in_a_line(str(row["id"])),
-        "score": float(row[score]),
-        "focal_token": visible(str(focal)) if isinstance(focal, str) else "–",
-        "focal_share": float(row["focal_share"]),
-        "high_pairs": int(row["high_pairs"]),
-        "text": shown,
-    }
+def _example(
+    row: Mapping[Any, Any], kind: Kind, place: tuple[int, int], result: Result, tau: float | None, model: Model | None
+) -> Example:
+    text, score, focal = str(row["text"]), float(row[kind.shown_by]), row["focal_token"]
+    spans: list[tuple[int, int]] = []
+    if model is not None:
+        inspection = model.inspect(text, stack=result.name, **result.inspect_options)
+        spans = kind.mark(inspection, *place, result.tau(tau))
+    return Example(
+        id=in_a_line(str(row["id"])),
+        says=kind.says.format(f"{score:.0%}" if kind.shown_by.endswith("_share") else f"{score:.1f}"),
+        focal_token=visible(str(focal)) if isinstance(focal, str) else "–",
+        high_pairs=int(row["high_pairs"]),
+        excerpt=excerpt(text, spans, begins=_unless_not(row["starts_text"]), ends=_unless_not(row["ends_text"])),
+    )
 
 
-def one_head(result: Result, roles: list[Role], model: Model) -> Picture:
+def _unless_not(value: object) -> bool:
+    """Whether it is so, or, in the rows of an earlier version, not known."""
+    return value is None or bool(value)
+
+
+def one_head(result: Result, tau: float | None, model: Model) -> Picture:
     """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
-    if not roles:
+    leading = leading_heads(result, tau)
+    if not leading:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
-    role = roles[0]
-    texts = result.examples(role.layer, role.head, role.shown_by, LOOKED_AT)
+    kind, best = leading[0]
+    layer, head = int(best["layer"]), int(best["head"])
+    texts = result.examples(layer, head, kind.shown_by, LOOKED_AT)
     text: str = min(texts["text"], key=len)
     inspection = model.inspect(text, stack=result.name, **result.inspect_options)
-    return inspection.plot_head(role.layer, role.head, theta=result.settings["theta"])
+    return inspection.plot_head(layer, head, theta=result.settings["theta"])

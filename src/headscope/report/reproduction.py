@@ -55,12 +55,12 @@ def reproduce(
     """
     wanted = _checked(controls)
     if not isinstance(control_texts, int) or control_texts < 1:
-        raise HeadscopeError(f"control_texts={control_texts}", "ask for at least one text")
+        raise HeadscopeError(f"control_texts={control_texts} is not possible", "ask for at least one text")
     reading, others = split_options(options)
     corpus = open_texts(texts, **reading, seed=others.get("seed", 0))
     if wanted and not corpus.repeatable:
         raise HeadscopeError(
-            "the texts come from a stream that passes by once, and control runs read them too",
+            "the texts come from a stream, which can be read only once, and control runs read them again",
             "give files or a list, or ask for no controls (--controls without names, controls=[])",
         )
     say = tell or (lambda message: None)
@@ -91,7 +91,8 @@ def reproduce(
         for kind in formats
     ]
     say("writing the report")
-    report = write_report(result, folder / "report.html", findings=findings, controls=beside, figures=drawn)
+    file = folder / "report.html"
+    report = write_report(result, file, findings=findings, controls=beside, model=trained, figures=drawn)
     return Reproduction(result, tuple(beside), findings, tuple(saved), report)
 
 

@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.errors import HeadscopeError, brief
+from headscope.errors import HeadscopeError, brief, counted
 from headscope.figures.catalog import CONTROLS, FIGURES, TAU, Entry, draw
 from headscope.figures.colours import STATE_INKS, VERDICT_INKS
 from headscope.files import make_folder_for, write_whole
 from headscope.findings import showing
+from headscope.findings.in_short import in_short
+from headscope.measures.quantities import named
 from headscope.report.examples import one_head, roles, tells_heads_apart
 from headscope.report.page import filled
 from headscope.windows.text import in_a_line
@@ -60,8 +62,9 @@ def write_report(
 ) -> Path:
     """Write a result as one self-contained HTML file: findings, figures, examples, texts, settings.
 
-    `controls` are control runs of the same model; `findings`, where they are given, were made with them. `model` is
-    needed for one figure only, that of a single head and text, and must be the one that was analysed.
+    `controls` are control runs of the same model; `findings`, where they are given, were made with them. `model`, which
+    must be the one that was analysed, is needed for the figure of a single head and text, and to mark in the examples
+    what they are examples of.
     """
     target = make_folder_for(out)
     findings = findings or result.findings(controls=controls)
@@ -72,6 +75,8 @@ def write_report(
     )
     page = filled(
         TEMPLATE,
+        counted=counted,
+        label_of=lambda name: named(name).label,
         result=result,
         model=in_a_line(result.model["name"]),
         findings=findings,
@@ -81,7 +86,8 @@ def write_report(
         state_inks=STATE_INKS,
         figures=[_shown(each) for each in drawn],
         heads=_heads(result, findings.tau, controls),
-        roles=roles(result, findings.tau),
+        roles=roles(result, findings.tau, _if_same(model, result)),
+        answer=in_short(findings),
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
@@ -97,6 +103,14 @@ def _heads(result: Result, tau: float, controls: Sequence[Result]) -> dict[str, 
         for each in showing.standing_out(result.specialists(tau=tau, controls=controls), NAMED):
             found.setdefault(each.score, []).append(each)
     return found
+
+
+def _if_same(model: Model | None, result: Result) -> Model | None:
+    """The model where it is the one that was analysed; where it is not, the figure of one head says so."""
+    try:
+        return checked(model, result)
+    except HeadscopeError:
+        return None
 
 
 def draw_all(
@@ -121,7 +135,7 @@ def draw_all(
         names.insert(1, ONE_HEAD.name)  # after the findings
     for name in names:
         if name == ONE_HEAD.name:
-            drawn.append(_try(ONE_HEAD, lambda: one_head(result, roles(result, tau), checked(model, result)), tell))
+            drawn.append(_try(ONE_HEAD, lambda: one_head(result, tau, checked(model, result)), tell))
             continue
         entry = FIGURES[name]
         given = {TAU: tau, CONTROLS: controls}
@@ -148,9 +162,9 @@ def checked(model: Model | None, result: Result) -> Model:
     from headscope.models.fingerprint import model_fingerprint
 
     if model is None:
-        raise HeadscopeError("one head and one text are drawn from the model itself", "name it with --model")
+        raise HeadscopeError("the figure of one head and one text needs the model", "name it with --model (model=)")
     if model_fingerprint(model)["weights"] != result.model["weights"]:
-        raise HeadscopeError("the model at hand is not the one that was analysed", "name the other one")
+        raise HeadscopeError("this is not the model that was analysed", "name the one that was, with --model (model=)")
     return model
 
 

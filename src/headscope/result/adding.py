@@ -107,7 +107,10 @@ def shared_texts(first: Result, second: Result) -> bool:
 def texts_together(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What is known of the texts of several results, added up."""
     together: dict[str, Any] = {"name": "; ".join(str(each["name"]) for each in told), "whole": False}
-    counts = ("texts", "bad", "refused", "clusters", "clusters_again", "tokens", "tokens_read", "duplicates")
+    counts = (
+        "texts", "bad", "refused", "clusters", "clusters_again", "tokens", "tokens_read", "familiar_of", "unfamiliar",
+        "duplicates",
+    )  # fmt: skip
     for count in counts:
         if all(count in each for each in told) or count in ("clusters", "clusters_again"):
             together[count] = sum(each.get(count) or 0 for each in told)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from headscope.choices import described, first_high_bin
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.files import disk_file, disk_path, is_url, writable, written_whole
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.variables import Shape
@@ -103,8 +103,9 @@ class Result(ResultShortcuts):
         sizes = self.dataset.sizes
         groups = f", groups {', '.join(self.groups)}" if any(self.groups) else ""
         return (
-            f"Result: {int(self.dataset.texts):,} windows with {self.model['name']}, {self.name} "
-            f"{sizes['layer']} layers × {sizes['head']} heads, {self.by_block.sizes['block']} blocks{groups}"
+            f"Result: {counted(int(self.dataset.texts), 'window')} with {self.model['name']}, {self.name} "
+            f"{counted(sizes['layer'], 'layer')} × {counted(sizes['head'], 'head')}, "
+            f"{counted(self.by_block.sizes['block'], 'block')}{groups}"
         )
 
     # ------------------------------------------------------------------ reading

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 HEADS, TEXTS = "heads.parquet", "texts.parquet"
 FOCAL, FOCAL_NULL = "focal", "focal_null"  # columns of token ids; -1: none
+# What columns were called in runs of earlier versions, by the names that they have now.
+EARLIER = {
+    "separator_focus_stop": "stop_focus", "separator_focus_end": "end_focus", "mean_distance": "distance",
+}  # fmt: skip
+WHOLE = ("starts_text", "ends_text")  # whether the window begins and ends where its text does; empty in earlier runs
 
 
 def examples(result: Result, layer: int, head: int, score: str, k: int, lowest: bool) -> pd.DataFrame:
@@ -50,7 +55,7 @@ def examples_of_layer(
 
     field = ds.field
     wanted = (field("layer") == layer) & (field("stack") == result.name) & field("head").isin(list(heads))
-    table = ds.dataset(paths[0]).to_table(filter=wanted).to_pandas()
+    table = with_names_of_now(ds.dataset(paths[0]).to_table(filter=wanted)).to_pandas()
     best = {}
     for head, rows_of_head in table.groupby("head"):
         for score in scores:
@@ -58,21 +63,35 @@ def examples_of_layer(
             scored = scored[scored[score].notna()]
             best[int(head), score] = scored.sort_values(score, ascending=lowest, kind="stable").head(k)
     numbers = sorted({int(number) for rows in best.values() for number in rows["text"]})
-    texts = ds.dataset(paths[1]).to_table(filter=field("text").isin(numbers)).to_pandas()
+    texts = with_names_of_now(ds.dataset(paths[1]).to_table(filter=field("text").isin(numbers))).to_pandas()
     frames = {}
     for head, score in product(heads, scores):
         rows = best.get((head, score), table.head(0))
-        columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window", "content"])
+        columns = dict.fromkeys(["id", score, "high_pairs", "focal_token", "focal_share", "group", "window"])
+        columns |= dict.fromkeys([*WHOLE, "content"])
         merged = rows.merge(texts, on="text", how="left", validate="one_to_one")
         frames[head, score] = merged[list(columns)].rename(columns={"content": "text"}).reset_index(drop=True)
     return frames
+
+
+def with_names_of_now(table: pa.Table) -> pa.Table:
+    """The rows of a run, whichever version wrote them."""
+    import pyarrow as pa
+
+    now = {earlier: name for name, earlier in EARLIER.items()}
+    table = table.rename_columns([now.get(name, name) for name in table.schema.names])
+    for name in WHOLE:
+        if "content" in table.schema.names and name not in table.schema.names:
+            place = table.schema.get_field_index("content")
+            table = table.add_column(place, pa.field(name, pa.bool_()), pa.nulls(len(table), pa.bool_()))
+    return table
 
 
 def _check(result: Result, layer: int, head: int, score: str, k: int) -> None:
     if score not in SCORES:
         raise HeadscopeError(f"there is no score {score!r}", f"use one of {', '.join(SCORES)}")
     if k < 1:
-        raise HeadscopeError(f"k={k}", "ask for at least one text")
+        raise HeadscopeError(f"k={k} is not possible", "ask for at least one text")
     data = result.dataset
     if layer not in data["layer"].values or head not in data["head"].values:
         raise HeadscopeError(
@@ -134,13 +153,14 @@ def write_rows(sources: Sequence[RowSource], folder: Path) -> None:
             number[texts[kept]] = np.arange(begin, begin + int(kept.sum()))
             begin += int(kept.sum())
             numbers.append(number)
-            write(_renumbered(table.filter(pa.array(kept)), number))
+            write(_renumbered(with_names_of_now(table.filter(pa.array(kept))), number))
     with _parquet_writer(folder / HEADS) as write:
         for source, number in zip(sources, numbers, strict=True):
             with pq.ParquetFile(source.heads) as opened:
                 for batch in opened.iter_batches(batch_size=1 << 16):
                     table = pa.Table.from_batches([batch])
-                    write(_renumbered(table.filter(pa.array(number[table.column("text").to_numpy()] >= 0)), number))
+                    kept = pa.array(number[table.column("text").to_numpy()] >= 0)
+                    write(_renumbered(with_names_of_now(table.filter(kept)), number))
 
 
 def _renumbered(table: pa.Table, number: Any) -> pa.Table:
@@ -182,6 +202,7 @@ def join_tables(parts: Iterable[bytes | Path], target: Path, *, remedy: str = OT
                 shifted = texts + begin
                 begin += int(texts.max(initial=-1)) + 1
                 table = table.set_column(table.schema.get_field_index("text"), "text", _numbers(shifted))
+                table = with_names_of_now(table)
                 writer = writer or pq.ParquetWriter(partial, table.schema, compression="zstd")
                 writer.write_table(table)
         finally:

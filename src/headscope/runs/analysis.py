@@ -169,7 +169,9 @@ def checked_sizes(options: WorkOptions) -> WorkOptions:
     for name in ("shard_size", "batch_size", "threads"):
         number = getattr(options, name)
         if number is not None and (not isinstance(number, int) or number < 1):
-            raise HeadscopeError(f"{name}={number}", "give a whole number from 1")
+            raise HeadscopeError(f"{name}={number} is not possible", "give a whole number from 1")
     if (options.shard_size or 1) > MOST_WINDOWS:
-        raise HeadscopeError(f"shard_size={options.shard_size}", f"a shard has {MOST_WINDOWS:,} texts at most")
+        raise HeadscopeError(
+            f"shard_size={options.shard_size} is not possible", f"a shard has {MOST_WINDOWS:,} texts at most"
+        )
     return options

@@ -24,6 +24,9 @@ from headscope.runs.worker import ShardResult
 from headscope.stores import Permit
 from headscope.texts import Record
 from headscope.texts.pieces import Piece, PieceSurvey
+from headscope.windows.familiarity import familiarity
+
+LOOKED_AT = 64  # windows of a shard, about, of which it is asked whether the model knows their language
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +116,14 @@ def finishing(shard: Shard, computed: ShardResult, tokenizer: Any, order: WorkOr
     """How to make what is kept of a shard. A graphics card may still be at work: whoever calls this waits for it."""
     records = shard.records
     tables = row_files(computed, tokenizer) if order.per_text else {}
+    looked_at = computed.windows[:: 1 + len(computed.windows) // LOOKED_AT]
     about = FinishedShard(
         shard.number, shard.group, len(records), len(computed.windows), shard.hash, order.plan,
         list(computed.refused),
         tokens=sum(each.window.total for each in computed.windows if each.number == 0),
         tokens_read=sum(int((each.window.part >= 0).sum()) for each in computed.windows),
+        familiar_of=len(looked_at),
+        unfamiliar=sum(familiarity(each.window).unfamiliar for each in looked_at),
     )  # fmt: skip
     sums = computed.sums
 

@@ -33,11 +33,11 @@ class EngineOptions:
     def check(self, engine: str | None) -> None:
         """Refuse what makes no sense."""
         if engine is not None and engine not in ENGINE_NAMES:
-            raise HeadscopeError(f"engine={engine!r}", f"use one of {', '.join(ENGINE_NAMES)}")
+            raise HeadscopeError(f"engine={engine!r} is not possible", f"use one of {', '.join(ENGINE_NAMES)}")
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
-            raise HeadscopeError(f"workers={self.workers}", "give a whole number from 1")
+            raise HeadscopeError(f"workers={self.workers} is not possible", "give a whole number from 1")
         if not 0 <= self.gpus_per_worker <= 1024:
-            raise HeadscopeError(f"gpus_per_worker={self.gpus_per_worker}", "give a number from 0")
+            raise HeadscopeError(f"gpus_per_worker={self.gpus_per_worker} is not possible", "give a number from 0")
         if engine != RAY and (self.ray_address is not None or self.gpus_per_worker):
             raise HeadscopeError(
                 "--ray-address and --gpus-per-worker are for a Ray cluster", "ask for it: --engine ray (engine='ray')"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.measures.variables import MATRIX, Shape, variable
 from headscope.result.merge import write_result
 from headscope.result.rows import HEADS, TEXTS, join_tables
@@ -39,6 +39,8 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
         "refused": len(refused),
         "tokens": sum(shard.tokens for shard in shards),
         "tokens_read": sum(shard.tokens_read for shard in shards),
+        "familiar_of": sum(shard.familiar_of for shard in shards),
+        "unfamiliar": sum(shard.unfamiliar for shard in shards),
         "duplicates": texts.survey.duplicates if texts.survey.known else None,
         "clusters": done.clusters.number,
         "clusters_again": done.clusters.again,
@@ -66,10 +68,11 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
     folder.write_manifest(manifest)
     folder.remove_shards()
     if bad.number or refused:
+        left_out = bad.number + len(refused)
         named = "; ".join([*bad.first, *refused][:NAMED])
         where = f"{folder.name.rstrip('/')}/{BAD}"
         done.progress.say(
-            f"{bad.number + len(refused):,} bad records were left out: {named}; all of them are in {where}"
+            f"{counted(left_out, 'bad record')} {'was' if left_out == 1 else 'were'} left out: {named}; see {where}"
         )
     if about["clusters_again"]:
         done.progress.say(

@@ -44,6 +44,8 @@ class FinishedShard:
     files: dict[str, tuple[str, int]] = field(default_factory=dict)  # hash and size of its data, by kind
     tokens: int = 0  # that its texts have
     tokens_read: int = 0  # of these, in windows
+    familiar_of: int = 0  # windows of which it was asked whether the tokenizer knows their words
+    unfamiliar: int = 0  # of these, windows whose words it does not know
 
 
 class _Checked(Protocol):

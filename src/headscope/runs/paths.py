@@ -41,7 +41,7 @@ def choose_path(
     (('compiled', ''), ('torch', ''))
     """
     if wanted is not None and wanted not in PATHS:
-        raise HeadscopeError(f"path={wanted!r}", f"use one of {', '.join(PATHS)}")
+        raise HeadscopeError(f"path={wanted!r} is not possible", f"use one of {', '.join(PATHS)}")
     lacking = cuda_lacks(device, choices)
     if wanted in (CUDA, CUDA_EAGER) and lacking:
         remedy = f"leave out --path (path=), or use {COMPILED!r} or {TORCH!r}"

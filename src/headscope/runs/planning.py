@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from headscope.choices import differences
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.measures.own_relations import Labels
 from headscope.result.schema import VERSION
 from headscope.runs.capacity import TRIAL_TEXTS
@@ -139,5 +139,6 @@ def check_bad(texts: int, bad: int, first: list[str], strict: bool, name: str) -
     named = "; ".join(first)
     if bad and strict:
         raise HeadscopeError(
-            f"{bad:,} bad records among {texts:,} texts: {named}", "fix them, or leave out --strict (strict=True)"
+            f"{counted(bad, 'bad record')} among {counted(texts, 'text')}: {named}",
+            "fix them, or leave out --strict (strict=True)",
         )

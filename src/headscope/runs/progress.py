@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 import psutil
 
+from headscope.errors import counted
+
 EVERY = 10.0  # seconds between two lines
 SETTLED = 60.0  # seconds until time left is told even where no shard is done
 
@@ -141,7 +143,7 @@ class Bar(Progress):
 
     def surveyed(self, texts: int) -> None:
         """How many texts have been read so far."""
-        self.bar.update(self.task, description="reading texts", status=f"{texts:,} texts")
+        self.bar.update(self.task, description="reading texts", status=counted(texts, "text"))
 
     def show(self, last: bool = False) -> None:
         """Redraw."""
@@ -172,15 +174,6 @@ def in_words(state: dict[str, Any]) -> str:
     left = "" if state["seconds_left"] is None else f", {clock(state['seconds_left'])} left"
     rate, memory = f"{state['texts_per_second']:.1f} texts/s", f"{state['memory'] / 1e9:.1f} GB"
     return f"{texts} texts, {shards} shards{workers}, {rate}{left}, {memory}"
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "worker"), counted(4, "worker")
-    ('1 worker', '4 workers')
-    """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def clock(seconds: float) -> str:

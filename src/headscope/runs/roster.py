@@ -73,7 +73,7 @@ class Roster:
         if self._failed_starts >= FAILED_STARTS:
             raise HeadscopeError(
                 f"{self._failed_starts} workers in a row ended before they were ready, the last one: {why}",
-                "see that the model can be loaded there and fits into memory; ask for fewer workers",
+                "check that the model can be loaded there and fits into memory; ask for fewer workers",
             )
 
     def succeeded(self) -> None:

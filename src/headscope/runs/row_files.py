@@ -10,6 +10,8 @@ import numpy as np
 from headscope.measures.columns import COLUMNS
 from headscope.result.rows import FOCAL, FOCAL_NULL, HEADS, TEXTS
 from headscope.runs.worker import ShardResult
+from headscope.windows.text import visible
+from headscope.windows.window import spellings
 
 
 def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
@@ -17,12 +19,12 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
     import pyarrow as pa
 
     parts: list[dict[str, Any]] = []
+    written = [spellings(each.window) for each in shard.windows]
     for stack, table in shard.rows.items():
         number, layer, head = np.indices(table.focal.shape)
         values = {name: table.values[name].reshape(-1) for name in COLUMNS}
         focal = table.focal.reshape(-1)
-        unique, place = np.unique(focal, return_inverse=True)
-        words = [None if i < 0 else str(tokenizer.convert_ids_to_tokens(int(i))) for i in unique]
+        words, place = _focal_words(table.focal, written, tokenizer)
         parts.append(
             {
                 "text": pa.array(number.reshape(-1).astype(np.int64)),
@@ -34,7 +36,7 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
                 FOCAL: pa.array(focal),
                 FOCAL_NULL: pa.array(table.focal_null.reshape(-1)),
                 "focal_token": pa.DictionaryArray.from_arrays(
-                    place.reshape(-1).astype(np.int32), pa.array(words, pa.string())
+                    place.astype(np.int32), pa.array(words, pa.string())
                 ).cast(pa.string()),
             }
         )
@@ -48,9 +50,32 @@ def row_files(shard: ShardResult, tokenizer: Any) -> dict[str, bytes]:
         "window": pa.array([each.number for each in refs], pa.int32()),
         "tokens": pa.array([len(each.window) for each in refs], pa.int32()),
         "sentences": pa.array([each.window.sentences for each in refs], pa.int32()),
+        "starts_text": pa.array([each.window.first == 0 for each in refs], pa.bool_()),
+        "ends_text": pa.array([_ends_text(each.window) for each in refs], pa.bool_()),
         "content": pa.array([_content(each.window) for each in refs], pa.string()),
     }
     return {HEADS: _bytes(heads_table), TEXTS: _bytes(pa.table(texts))}
+
+
+def _focal_words(focal: Any, written: list[dict[int, str]], tokenizer: Any) -> tuple[list[str | None], Any]:
+    """How the focal tokens (W, L, H) are written, each in its own window; and, flat, which of these each is."""
+    numbers: dict[str | None, int] = {}
+    place = np.empty(focal.shape, dtype=np.int64)
+    for own, spelled, out in zip(focal, written, place, strict=True):
+        unique, inverse = np.unique(own, return_inverse=True)
+        words = [None if i < 0 else spelled.get(i) or visible(_name(tokenizer, i)) for i in unique.tolist()]
+        out[:] = np.array([numbers.setdefault(word, len(numbers)) for word in words])[inverse].reshape(own.shape)
+    return list(numbers), place.reshape(-1)
+
+
+def _name(tokenizer: Any, token: int) -> str:
+    """The tokenizer's own name of a token that its window does not have: a decoder's start token, say."""
+    return str(tokenizer.convert_ids_to_tokens(token))
+
+
+def _ends_text(window: Any) -> bool:
+    """Whether the text ends with the window."""
+    return bool(window.first + np.count_nonzero(window.part >= 0) >= window.total)
 
 
 def _content(window: Any) -> str:

@@ -53,7 +53,7 @@ def make_settings(
     deepest = max(stack.layers for stack in model.stacks.values())
     kept = None if layers is None else tuple(sorted({int(layer) for layer in layers}))
     if kept is not None and (not kept or kept[0] < 0 or kept[-1] >= deepest):
-        raise HeadscopeError(f"layers={list(kept)}", f"name layers from 0 to {deepest - 1}")
+        raise HeadscopeError(f"layers={list(kept)} is not possible", f"name layers from 0 to {deepest - 1}")
     for name in relations:
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
             raise HeadscopeError(f"{name!r} cannot name a relation", "use small letters, digits and underscores")

@@ -117,7 +117,7 @@ class Shift:
         if facts.fingerprint != first.fingerprint:
             raise HeadscopeError(
                 f"workers have different models under the name {first.model.name!r}",
-                "see that its folder holds the same on all machines",
+                "check that its folder holds the same on all machines",
             )
         if facts.model.device != first.model.device:
             raise HeadscopeError(

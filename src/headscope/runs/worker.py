@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.measures.accumulator import Accumulator, NotFinite
 from headscope.measures.batch_index import index_of, indexed
 from headscope.measures.columns import RowTable
@@ -321,7 +321,9 @@ class _ShardWork:
                 'run it in "float32"' if dtype != "float32" else error.remedy,
             ) from error
         except MemoryError as error:  # while the windows were indexed
-            raise OutOfMemory(f"{len(windows)} windows do not fit into memory", "take a smaller batch") from error
+            raise OutOfMemory(
+                f"a batch of {counted(len(windows), 'window')} does not fit into memory", "take a smaller batch"
+            ) from error
 
 
 def stack_shapes(stacks: Mapping[str, Stack], settings: Settings) -> dict[str, Shape]:

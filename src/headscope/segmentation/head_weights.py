@@ -130,7 +130,7 @@ def shipped_weights(model: Model) -> HeadWeights:
     """The embedded model's; for any other there are none before they are learned."""
     weights = read_head_weights(SHIPPED)
     if model.name != weights.model["name"]:
-        raise HeadscopeError(f"nothing is known of which heads of {model.name!r} cut texts", FIT)
+        raise HeadscopeError(f"headscope does not know which heads of {model.name!r} cut texts", FIT)
     return weights
 
 

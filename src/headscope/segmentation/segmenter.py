@@ -259,16 +259,18 @@ def check_options(
 ) -> None:
     """Refuse what makes no sense, before a model is loaded."""
     if grain not in GRAINS:
-        raise HeadscopeError(f"grain={grain!r}", f"use one of {', '.join(GRAINS)}")
+        raise HeadscopeError(f"grain={grain!r} is not possible", f"use one of {', '.join(GRAINS)}")
     if segments is not None and segments < 1:
-        raise HeadscopeError(f"segments={segments}", "ask for at least one, or leave it out to have their number found")
+        raise HeadscopeError(
+            f"segments={segments} is not possible", "ask for at least one, or leave it out to have their number found"
+        )
     if max_tokens is not None and max_tokens < 8:
-        raise HeadscopeError(f"max_tokens={max_tokens}", "allow at least 8")
+        raise HeadscopeError(f"max_tokens={max_tokens} is not possible", "allow at least 8")
     if segments is not None and max_tokens is not None:
         raise HeadscopeError("a number of segments and max_tokens are both given", "give one of them")
     if longest < 2:
-        raise HeadscopeError(f"longest={longest}", "allow at least two sentences")
+        raise HeadscopeError(f"longest={longest} is not possible", "allow at least two sentences")
     if not words >= 2:
-        raise HeadscopeError(f"words={words}", "sentences have two words or more on average")
+        raise HeadscopeError(f"words={words} is not possible", "sentences have two words or more on average")
     if not re.fullmatch(r"[a-z]{2,3}", language):
         raise HeadscopeError(f"language={language!r} is not a language code", "use ISO 639: en, de, zh, …")

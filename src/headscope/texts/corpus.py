@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, TypedDict, Unpack
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.files import is_url
 from headscope.texts import readers
 from headscope.texts.finding import find_files
@@ -97,7 +97,7 @@ class Corpus:
     ) -> None:
         for option, number in (("limit", limit), ("sample", sample)):
             if number is not None and (not isinstance(number, int) or number < 1):
-                raise HeadscopeError(f"{option}={number}", "ask for at least one text")
+                raise HeadscopeError(f"{option}={number} is not possible", "ask for at least one text")
         self._read, self.repeatable, self.name = read, repeatable, storable(name)
         self.limit, self.sample, self.seed = limit, sample, seed
         self._pieces, self.note = pieces, note  # note: what was passed over where texts were looked for
@@ -253,7 +253,7 @@ def no_texts(name: str, bad: int, first: Sequence[str]) -> HeadscopeError:
         return HeadscopeError(f"there are no texts in {name}", "check the input")
     fields = "name the fields that are there with --text-field and --group-field"
     return HeadscopeError(
-        f"there are no texts in {name}: {bad:,} bad records, the first at {first[0]}",
+        f"there are no texts in {name}: {counted(bad, 'bad record')}, the first at {first[0]}",
         fields if "field" in first[0] else "look at these records",
     )
 

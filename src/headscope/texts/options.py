@@ -56,13 +56,15 @@ class FileOptions:
 
     def __post_init__(self) -> None:
         if self.split not in (None, *SPLITS):
-            raise HeadscopeError(f"split={self.split!r}", f"use one of {', '.join(SPLITS)}")
+            raise HeadscopeError(f"split={self.split!r} is not possible", f"use one of {', '.join(SPLITS)}")
         if self.format not in (None, *FORMATS):
-            raise HeadscopeError(f"format={self.format!r}", f"use one of {', '.join(FORMATS)}")
+            raise HeadscopeError(f"format={self.format!r} is not possible", f"use one of {', '.join(FORMATS)}")
         if self.delimiter is not None:
             mark = {"tab": "\t", "\\t": "\t"}.get(self.delimiter, self.delimiter)
             if len(mark) != 1 or mark in '"\r\n':
-                raise HeadscopeError(f"delimiter={self.delimiter!r}", "give one character, for example ; or tab")
+                raise HeadscopeError(
+                    f"delimiter={self.delimiter!r} is not possible", "give one character, for example ; or tab"
+                )
             object.__setattr__(self, "delimiter", mark)
         object.__setattr__(self, "encoding", known_encoding(self.encoding))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headscope.errors import HeadscopeError
+from headscope.errors import HeadscopeError, counted
 from headscope.files import make_folder_for, page_path, write_whole
 from headscope.view.desk import Answer, Desk
 from headscope.view.page import single_page
@@ -24,8 +24,9 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
         size = round(cells * (4 + 2.5 * readings))  # bytes: A, and for each reading half of S, and bins
         if size > LARGEST:
             raise HeadscopeError(
-                f"{len(captured.layers)} layers × {captured.heads} heads of {len(captured.queries)} tokens in "
-                f"{readings} reading{'s' * (readings > 1)} are {size / 1e6:,.0f} MB of matrices, too much for one file",
+                f"{counted(len(captured.layers), 'layer')} × {counted(captured.heads, 'head')} of "
+                f"{counted(len(captured.queries), 'token')} in {counted(readings, 'reading')} are "
+                f"{size / 1e6:,.0f} MB of matrices, too much for one file",
                 "take a shorter --window, fewer layers with --layers, or one --reading",
             )
     target = make_folder_for(out)

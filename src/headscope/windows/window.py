@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,6 +93,18 @@ class Window:
         word_numbers[1:][(self.span[1:] == self.span[:-1]).all(1) & (self.part[1:] >= 0)] = NONE
         return word_numbers
 
+    def _end(self, k: int) -> int:
+        """Where the k-th token's characters end, with the marks that belong to the last of them.
+
+        A tokenizer that strips accents stands for the letter alone where the accent is a character of its own.
+        """
+        end, part = int(self.span[k, 1]), self.part[k]
+        following = k + 1 < len(self) and self.part[k + 1] == part and self.span[k + 1, 0] < self.span[k + 1, 1]
+        limit = int(self.span[k + 1, 0]) if following else len(self.texts[part])
+        while end < limit and unicodedata.combining(self.texts[part][end]):
+            end += 1
+        return end
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Each token as something a person can read: the text's own characters where the token has any.
@@ -99,10 +113,28 @@ class Window:
         """
         labels = []
         for k, (token, part, (a, b)) in enumerate(zip(self.tokens, self.part, self.span, strict=True)):
-            plain = part < 0 or a == b or token.startswith("##")
-            label = visible(token if plain else _piece(self.texts[part], a, b))
-            labels.append(f"{visible(token)}:{label}" if self.unknown[k] and not plain else label)
+            if part < 0 or a == b:
+                labels.append(visible(token))
+                continue
+            piece = _piece(self.texts[part], a, self._end(k))
+            # A piece within a word keeps its mark, and takes its letters from the text: "##ön", not "##on".
+            label = visible(f"##{piece}" if token.startswith("##") and token != piece else piece)
+            labels.append(f"{visible(token)}:{label}" if self.unknown[k] else label)
         return tuple(labels)
+
+
+def spellings(window: Window) -> dict[int, str]:
+    """How each token id of a window is written in it, most often: "the" and "The" may be one token.
+
+    >>> import headscope
+    >>> seen = headscope.load().inspect("Schön, schöner, schon.")
+    >>> [written for written in spellings(seen.window).values() if written.startswith("##")]
+    ['##ön', '##öne', '##r']
+    """
+    written: dict[int, Counter[str]] = {}
+    for token, label in zip(window.ids.tolist(), window.labels, strict=True):
+        written.setdefault(token, Counter())[label] += 1
+    return {token: counts.most_common(1)[0][0] for token, counts in written.items()}
 
 
 def word_at(text: str, at: int, spans: Sequence[tuple[int, int]], starts: Sequence[int]) -> int:

@@ -341,9 +341,9 @@ class DeviceSums:
             given=host["given"], even=read.even_by_category.cpu().numpy(), wins=host["wins"][:, :, 0],
             weight=np.concatenate([weight, host["inside"][..., None]], axis=-1), matched=host["matched"],
             likeness=likeness, without=(batch.queries.sizes < 2)[:, None] | self.shape.cross,
-            others={"high_pairs": host["high_pairs"][:, :, at_tau].astype(np.float64), "distance": host["row"][..., 0],
-                    "sentence_share": host["row"][..., 1], "repetition_share": host["row"][..., 2],
-                    "focal_share": host["focal_share"][:, :, at_tau]},
+            others={"high_pairs": host["high_pairs"][:, :, at_tau].astype(np.float64),
+                    "mean_distance": host["row"][..., 0], "sentence_share": host["row"][..., 1],
+                    "repetition_share": host["row"][..., 2], "focal_share": host["focal_share"][:, :, at_tau]},
         )  # fmt: skip
         return columns, filled["focal_ids"].cpu().numpy(), null
 

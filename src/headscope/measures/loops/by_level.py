@@ -167,7 +167,7 @@ def pairs_by_level(
                 within += pairs_of[k] * in_sentence[k % relations]
                 again += pairs_of[k] * repeated[k % relations]
             rows.high_pairs[b, h] = number
-            rows.distance[b, h] = distance / number
+            rows.mean_distance[b, h] = distance / number
             rows.sentence_share[b, h] = within / number
             rows.repetition_share[b, h] = again / number
             rows.focal_share[b, h] = share_of[at_tau]

@@ -94,7 +94,7 @@ class LevelRows(NamedTuple):
     """The main reading of each window at the run's τ, (B, H) each: for the rows per text."""
 
     high_pairs: Any
-    distance: Any
+    mean_distance: Any
     sentence_share: Any
     repetition_share: Any
     focal_share: Any

@@ -204,7 +204,7 @@ export function findingsView({ run, store }) {
   }
 
   /**
-   * What to know before anything is opened: what a qualified claim hangs on, why an open one is open.
+   * What to know before anything is opened: what a qualified claim depends on, why an open one is open.
    * @param {any} claim
    * @param {ReturnType<typeof rowOf>} row
    */
@@ -216,8 +216,8 @@ export function findingsView({ run, store }) {
     const finding = row.finding;
     if (!finding) return "";
     if (finding.verdict === "qualified") {
-      const hangs = finding.controls.filter((/** @type {any} */ each) => each.state === "fails");
-      return `hangs ${[...new Set(hangs.map((/** @type {any} */ each) => each.without.split(":")[0]))].join("; and ")}`;
+      const failed = finding.controls.filter((/** @type {any} */ each) => each.state === "fails");
+      return `depends ${[...new Set(failed.map((/** @type {any} */ each) => each.without.split(":")[0]))].join("; and ")}`;
     }
     if (finding.verdict !== "open") return "";
     const unclear = [...finding.statistics, ...finding.controls].filter(

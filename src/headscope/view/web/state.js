@@ -44,7 +44,7 @@ export function beginning() {
     x: 0,
     y: 0,
     n: 0,
-    score: "stop_focus",
+    score: "separator_focus_stop",
     ranked: false,
     pin: null,
     runLayer: -1,
