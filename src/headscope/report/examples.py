@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
+from headscope.figures.look import SCREEN, Look
 from headscope.findings.resampling import Resampling
 from headscope.findings.specialists import SPECIALIST
 from headscope.result.rows import row_paths
@@ -82,12 +83,14 @@ def _text(row: Mapping[Any, Any], score: str) -> dict[str, Any]:
     }
 
 
-def one_head(result: Result, roles: list[Role], model: Model) -> Picture:
-    """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
+def one_head(result: Result, roles: list[Role], model: Model, look: Look = SCREEN) -> Picture:
+    """The first role's head with a short text that shows it: its attention map and its similarity matrix."""
     if not roles:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
     role = roles[0]
     texts = result.examples(role.layer, role.head, role.shown_by, LOOKED_AT)
     text: str = min(texts["text"], key=len)
+    from headscope.figures.matrix import head_figure
+
     inspection = model.inspect(text, stack=result.name, **result.inspect_options)
-    return inspection.plot_head(role.layer, role.head, theta=result.settings["theta"])
+    return head_figure(inspection, role.layer, role.head, result.settings["theta"], look=look)

@@ -300,7 +300,7 @@ export function interval({ value, low, high, none, bound, range, width, kind, la
   );
   if (bound !== null) {
     picture.append(
-      vector("rect", { x: x(bound), y: 3, width: Math.max(0, width - 6 - x(bound)), height: 20, class: "beyond" }),
+      vector("rect", { x: 6, y: 3, width: Math.max(0, x(bound) - 6), height: 20, class: "too-small" }),
       vector("line", { x1: x(bound), x2: x(bound), y1: 3, y2: 23, class: "bound" }),
     );
   }
