@@ -22,7 +22,7 @@ export function recorder() {
     },
     /** @param {string} text @param {number} x @param {number} y */
     fillText(text, x, y) {
-      const at = { x: short(x), y: short(y), "text-anchor": ANCHORS[paint.textAlign], "dominant-baseline": "central" };
+      const at = { x: short(x), y: short(y), dy: "0.35em", "text-anchor": ANCHORS[paint.textAlign] };
       group.append(vector("text", { ...at, "font-size": parseFloat(paint.font), ...look() }, text));
     },
     save: () => void saved.push(moves.length),
@@ -33,7 +33,9 @@ export function recorder() {
     rotate: (angle) => void moves.push(`rotate(${short((180 * angle) / Math.PI)})`),
   };
   function look() {
-    return moves.length ? { fill: paint.fillStyle, transform: moves.join(" ") } : { fill: paint.fillStyle };
+    const [, rgb, alpha] = paint.fillStyle.match(/^rgba\((.+),\s*([\d.]+)\)$/) ?? []; // not every reader knows rgba
+    const fill = rgb ? { fill: `rgb(${rgb})`, "fill-opacity": alpha } : { fill: paint.fillStyle };
+    return moves.length ? { ...fill, transform: moves.join(" ") } : fill;
   }
   return { paint, group };
 }
