@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headscope.result.result import Result
 
 MOST = 0.95  # of the heads lie within a scale
+FAR = 1.5  # times as far as most heads: what lies farther is beyond the scale
 WIDE = 3  # ratios that reach farther are drawn by logarithms
 # Above no effect brown, below it blue-green, which stays light: in grey print, dark is above.
 TWO_SIDES = LinearSegmentedColormap.from_list(
@@ -127,11 +128,18 @@ def _scale(values: Any, quantity: Quantity) -> tuple[Colormap, Any]:
     # A few heads far from all others would otherwise set the scale: they get its end.
     if quantity.logarithmic:
         positive = known[known > 0]
-        reach = float(np.exp(np.quantile(np.abs(np.log(positive)), MOST))) if positive.size else 2.0
+        reach = float(np.exp(_reach(np.log(positive)))) if positive.size else 2.0
         if reach > WIDE:
             return TWO_SIDES, LogNorm(1 / reach, reach, clip=False)
         reach -= 1
     else:
-        reach = float(np.quantile(np.abs(known - none), MOST))
+        reach = _reach(known - none)
     reach = max(reach, 0.05)
     return TWO_SIDES, Normalize(none - reach, none + reach)
+
+
+def _reach(differences: Any) -> float:
+    """How far a scale reaches: to the farthest head, or, where that lies far from all others, as far as most do."""
+    far = np.abs(differences)
+    most, farthest = float(np.quantile(far, MOST)), float(far.max())
+    return farthest if farthest <= FAR * most else most

@@ -55,6 +55,7 @@ FONTS = (
     "Unifont",
 )
 EDGE = 0.04  # inches between the figure's edge and what is drawn
+HINTED = 1.04  # letters that are fitted to pixels take a little more room than they should
 LINE = 1.3  # the height of a line of text, in sizes of its letters
 
 
@@ -186,7 +187,7 @@ def wrapped(text: str, inches: float, size: str = "medium", weight: str = "norma
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, points(size), weight) <= inches:
+        if lines and HINTED * text_width(longer, points(size), weight) <= inches:
             lines[-1] = longer
         else:
             lines.append(word)

@@ -99,7 +99,7 @@ def _wide(look: Look, width: float, unit: float, lines: Lines) -> tuple[Picture,
 
 def _narrow(look: Look, width: float, unit: float, lines: Lines) -> tuple[Picture, list[Any]]:
     """Claim and verdict over the scale, marks under the verdict: for a column of text."""
-    scales = width - 0.16
+    scales = width - 0.3  # numbers at the ends of an axis reach over it
     names, labels, heights, tops = [], [], [], []
     for finding, statistic in lines:
         first = statistic is finding.statistics[0]
@@ -112,7 +112,7 @@ def _narrow(look: Look, width: float, unit: float, lines: Lines) -> tuple[Pictur
     panels, above = [], sum(heights)
     for (finding, statistic), name, label, height, top in zip(lines, names, labels, heights, tops, strict=True):
         above -= height
-        axes = place(figure, 0.08, above + height - top - 0.34 * unit, scales, 0.34 * unit)
+        axes = place(figure, 0.15, above + height - top - 0.34 * unit, scales, 0.34 * unit)
         _scale(axes, finding, statistic, label, scales)
         axes.set_yticks([])
         first = statistic is finding.statistics[0]
