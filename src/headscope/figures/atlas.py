@@ -60,7 +60,7 @@ def atlas(
         axes.set_visible(False)
     for axes, quantity in zip(grid.flat, quantities, strict=False):
         _panel(axes, quantity, quantity.value(View(sums, at), "head"), list(sums.layers))
-        panel_title(axes, quantity.label, inner)
+        panel_title(axes, quantity.label, inner if look.letters else wide - 0.4)
         letters = points("small") / 72
         whole_numbers(axes.yaxis, list(sums.layers), int(high / (1.5 * letters)))
         whole_numbers(axes.xaxis, range(sums.heads), int(inner / (2.4 * letters)))

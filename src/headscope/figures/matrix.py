@@ -289,6 +289,8 @@ class _Page:
         labels, left, below, side = _Labels(1, points("small"), 18), 0.0, 0.0, width
         for _ in range(4):  # smaller labels leave more room, and more room larger ones
             left = _widest([rows], labels) + 0.1 + (1.5 * line if titled else 0)
+            if titled:  # the bars above have a name as well
+                left = max(left, text_width("received 1", points("small")) + 0.16)
             below = _widest(columns, labels) + 0.1
             side = (width - left - bar * (2 if beside else 1)) / (2 if beside else 1)
             labels = _fitted_labels(side, most, look)
