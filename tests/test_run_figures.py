@@ -34,7 +34,11 @@ def controls() -> list[MadeUpResult]:
 
 
 def panel(figure: Any, title: str) -> Any:
-    return next(axes for axes in figure.axes if axes.get_title().replace("\n", " ") == title)
+    return next(axes for axes in figure.axes if title in (plain(axes.get_title()), plain(axes.get_ylabel())))
+
+
+def plain(text: str) -> str:
+    return text.replace("\n", " ")
 
 
 def lines_of(axes: Any, colour: str) -> list[Any]:
@@ -67,7 +71,7 @@ def test_the_trajectory_has_a_line_for_each_reading(result: MadeUpResult, contro
             for band in bands
         ), quantity.name
     assert "control runs" in figure.caption
-    legend = [text.get_text() for axes in figure.axes if axes.get_legend() for text in axes.get_legend().get_texts()]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert {WAYS[way].label for way in (AT_TAU, *READINGS, "direct", "rows")} <= set(legend)
     assert {"permuted weights", "untrained", "rotated sentences"} <= set(legend)
 
@@ -113,10 +117,10 @@ def test_focal_tokens_stand_beside_their_null(result: MadeUpResult) -> None:
 
 def test_how_many_heads_lie_beyond_the_bound(result: MadeUpResult) -> None:
     figure = heads_beyond(result)  # type: ignore[arg-type]
-    titles = {axes.get_title(loc="left"): axes for axes in figure.axes if axes.images}
+    titles = {plain(axes.get_title(loc="left")): axes for axes in figure.axes if axes.images}
     for key, name in (("1a", "separator_focus_stop"), ("4", "sentence_preference"), ("7b", "repeated_beyond_maps")):
         quantity = named(name)
-        axes = titles[f"{key}  {quantity.label}: beyond {quantity.bound:g}"]
+        axes = titles[f"{key} {quantity.label}: beyond {quantity.bound:g}"]
         ways = [way for way in quantity.ways(result.blocks) if way not in ("direct", "rows")]
         heads = [quantity.of_heads(View(result.blocks, reading=way)) for way in ways]
         shares = [100 * (each > quantity.bound).sum(1) / np.isfinite(each).sum(1) for each in heads]
@@ -190,7 +194,8 @@ def test_heads_are_shown_from_the_farthest_and_the_nearest(result: MadeUpResult)
 
 
 def test_thresholds_are_those_of_the_median_head(result: MadeUpResult) -> None:
-    left, right = result.figure("threshold-choice").axes
+    left, right, scale = result.figure("threshold-choice").axes
+    assert [label.get_text() for label in scale.get_yticklabels()] == [str(layer) for layer in result.blocks.layers]
     sums = result.blocks
     pairs = sums.stored["base_pairs"].sum()
     for k in range(len(sums.layers)):

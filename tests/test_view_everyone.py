@@ -215,6 +215,12 @@ def test_what_is_exported_holds_the_same_numbers(tab: Tab, address: str, seen: I
     assert f"Layer {LAYER}, head {HEAD}" in words
     assert f"{len(highs(seen, LAYER, HEAD, 0.5))} of {len(seen.relations)} pairs similar" in words
     assert all(label.removeprefix("##") in words for label in seen.labels)
+    shapes = {element.tag.rpartition("}")[2] for element in drawing.iter()}
+    assert "image" not in shapes  # the matrix is made of shapes, too
+    (cells,) = (element for element in drawing.iter() if element.get("class") == "cells")
+    runs = [int(wide) for path in cells for wide in re.findall(r"h(\d+)v1", path.get("d"))]
+    assert sum(runs) == len(seen.window) ** 2
+    assert len({path.get("fill") for path in cells}) > 20
     picture = Image.open(io.BytesIO(saved(page, "png")))
     assert picture.size[0] >= 2 * float(drawing.get("width")) - 2
     assert len(picture.convert("RGB").getcolors(1 << 24)) > 50

@@ -17,7 +17,9 @@ from headscope.choices import TextChoices, make_choices
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
 
+    from headscope.figures.look import LookOptions
     from headscope.figures.style import Picture
     from headscope.findings import Findings
     from headscope.inspection import Inspection
@@ -92,11 +94,12 @@ class ModelShortcuts:
 class HeadWeightsShortcuts:
     """How the weights of heads are looked at."""
 
-    def plot(self: Any) -> Picture:
+    def plot(self: Any, **look: Unpack[LookOptions]) -> Picture:
         """Every head of the model as a square, the darker the more it counts where texts are cut."""
+        from headscope.figures.look import Look
         from headscope.figures.segment_heads import segment_heads_figure
 
-        return segment_heads_figure(self)
+        return segment_heads_figure(self, look=Look(**look))
 
 
 class InspectionShortcuts:
@@ -130,29 +133,68 @@ class InspectionShortcuts:
 
         return save_inspection(self, out, layer, head, readings)
 
-    def plot_similarity(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
-        """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked."""
+    @overload
+    def plot_similarity(
+        self, layer: int, head: int, *, theta: float = 0.3, ax: None = None, **look: Unpack[LookOptions]
+    ) -> Picture: ...
+    @overload
+    def plot_similarity(
+        self, layer: int, head: int, *, theta: float = 0.3, ax: Axes, **look: Unpack[LookOptions]
+    ) -> Axes: ...
+    def plot_similarity(
+        self: Any, layer: int, head: int, *, theta: float = 0.3, ax: Axes | None = None, **look: Unpack[LookOptions]
+    ) -> Picture | Axes:
+        """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked.
+
+        Figures of one text and of a run are asked to look in the same words, those of `headscope.figures.look.Look`:
+        `width` ("column", "page" or inches), `font`, `font_size`, `title`, `caption`, `letters`, `dpi`. `ax` draws
+        into axes of yours instead, in your own fonts, and returns them.
+
+        >>> import headscope
+        >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
+        >>> figure = seen.plot_similarity(8, 0, width="column", title=False, letters="b")
+        >>> float(figure.get_figwidth())
+        3.5
+        """
+        from headscope.figures.look import Look
         from headscope.figures.matrix import similarity_figure
 
-        return similarity_figure(self, layer, head, theta)
+        return similarity_figure(self, layer, head, theta, look=Look(**look), ax=ax)
 
-    def plot_attention(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
-        """A of one head with tokens on the axes, and the attention each token receives."""
+    @overload
+    def plot_attention(
+        self, layer: int, head: int, *, theta: float = 0.3, ax: None = None, **look: Unpack[LookOptions]
+    ) -> Picture: ...
+    @overload
+    def plot_attention(
+        self, layer: int, head: int, *, theta: float = 0.3, ax: Axes, **look: Unpack[LookOptions]
+    ) -> Axes: ...
+    def plot_attention(
+        self: Any, layer: int, head: int, *, theta: float = 0.3, ax: Axes | None = None, **look: Unpack[LookOptions]
+    ) -> Picture | Axes:
+        """A of one head with tokens on the axes, and the attention each token receives; options as above."""
+        from headscope.figures.look import Look
         from headscope.figures.matrix import attention_figure
 
-        return attention_figure(self, layer, head, theta)
+        return attention_figure(self, layer, head, theta, look=Look(**look), ax=ax)
 
-    def plot_head(self: Any, layer: int, head: int, *, theta: float = 0.3) -> Picture:
-        """Both of them, the attention map above and the similarity matrix under it."""
+    def plot_head(self: Any, layer: int, head: int, *, theta: float = 0.3, **look: Unpack[LookOptions]) -> Picture:
+        """Both of them: beside each other from 6 inches on, token beside token; else the similarity matrix below."""
+        from headscope.figures.look import Look
         from headscope.figures.matrix import head_figure
 
-        return head_figure(self, layer, head, theta)
+        return head_figure(self, layer, head, theta, look=Look(**look))
 
-    def plot_grid(self: Any) -> Picture:
-        """S of every head of every layer as small multiples."""
+    @overload
+    def plot_grid(self, *, ax: None = None, **look: Unpack[LookOptions]) -> Picture: ...
+    @overload
+    def plot_grid(self, *, ax: Axes, **look: Unpack[LookOptions]) -> Axes: ...
+    def plot_grid(self: Any, *, ax: Axes | None = None, **look: Unpack[LookOptions]) -> Picture | Axes:
+        """S of every head of every layer as small multiples; options as above."""
         from headscope.figures.grid import grid_figure
+        from headscope.figures.look import Look
 
-        return grid_figure(self)
+        return grid_figure(self, look=Look(**look), ax=ax)
 
 
 class ResultShortcuts:
@@ -255,11 +297,21 @@ class ResultShortcuts:
         table: pd.DataFrame = self.kept[key]
         return table.copy()
 
-    def figure(self: Any, name: str, **options: Any) -> Picture:
-        """Draw a figure by its name (`headscope.figures.catalog.FIGURES`); it shows itself in a notebook."""
-        from headscope.figures.catalog import draw
+    @overload
+    def figure(self, name: str, *, ax: None = None, **options: Any) -> Picture: ...
+    @overload
+    def figure(self, name: str, *, ax: Axes, **options: Any) -> Axes: ...
+    def figure(self: Any, name: str, *, ax: Axes | None = None, **options: Any) -> Picture | Axes:
+        """Draw a figure by its name (`headscope.figures.catalog.FIGURES`); it shows itself in a notebook.
 
-        return draw(self, name, **options)
+        Besides `tau` and `controls`, where a figure takes them, the options are those of `headscope.figures.look.Look`:
+        `width` ("column", "page" or inches), `font`, `font_size`, `title`, `caption`, `letters`, `dpi`. `scores` picks
+        panels of "trajectory" and "atlas" by name. `ax` draws a figure that has one panel ("specialists", "stability")
+        into axes of yours, and returns them.
+        """
+        from headscope.figures.catalog import draw, draw_into
+
+        return draw(self, name, **options) if ax is None else draw_into(self, name, ax, **options)
 
     def show(self: Any, *, controls: Sequence[Result] = ()) -> Any:
         """Look at it in a notebook: findings at every threshold, the atlas of heads, curves and texts of each."""

@@ -16,6 +16,7 @@ from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError, counted
 from headscope.extras import install_line, installed, require
+from headscope.figures.look import SCREEN, Look, LookOptions, look_of
 from headscope.files import INSPECTION_FILE, disk_file
 from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
@@ -47,6 +48,8 @@ def run_inspect(args: Namespace) -> None:
         raise HeadscopeError(f"--pairs {args.pairs} is not possible", "ask for at least one pair")
     if args.format and not args.save:
         raise HeadscopeError("--format applies to saved figures only", "add --save DIR")
+    if not args.save and Look(**look_of(args)) != SCREEN:
+        raise HeadscopeError("--width and what stands beside it apply to saved figures only", "add --save DIR")
     if args.save == "":
         raise HeadscopeError("--save names no folder", "name one")
     if args.save and os.path.exists(args.save) and not os.path.isdir(args.save):
@@ -68,7 +71,15 @@ def run_inspect(args: Namespace) -> None:
     else:
         _print(inspection, args)
     if args.save:
-        files = save(inspection, disk_file(args.save), args.layer, args.head, args.theta, tuple(args.format or ["png"]))
+        files = save(
+            inspection,
+            disk_file(args.save),
+            args.layer,
+            args.head,
+            args.theta,
+            tuple(args.format or ["png"]),
+            look_of(args),
+        )
         where = sys.stderr if args.json else sys.stdout
         print("\nsaved:", *files, sep="\n  ", file=where)
 
@@ -225,19 +236,26 @@ def _records(table: pd.DataFrame) -> Any:
 
 
 def save(
-    inspection: Inspection, folder: Path, layer: int | None, head: int | None, theta: float, formats: tuple[str, ...]
+    inspection: Inspection,
+    folder: Path,
+    layer: int | None,
+    head: int | None,
+    theta: float,
+    formats: tuple[str, ...],
+    look: LookOptions | None = None,
 ) -> list[Path]:
     """Write the dataset, the grid and the two matrices of one head: the one chosen, or a telling one."""
     from headscope.inspection.highlights import telling_head
 
     if layer is None or head is None:
         layer, head = telling_head(inspection, layer)
+    own: LookOptions = look or {}
     with show.working("writing the figures"):
         files = [inspection.save(folder / INSPECTION_FILE)]
         figures = {
-            "grid": inspection.plot_grid(),
-            f"similarity-{layer}-{head}": inspection.plot_similarity(layer, head, theta=theta),
-            f"attention-{layer}-{head}": inspection.plot_attention(layer, head, theta=theta),
+            "grid": inspection.plot_grid(**own),
+            f"similarity-{layer}-{head}": inspection.plot_similarity(layer, head, theta=theta, **own),
+            f"attention-{layer}-{head}": inspection.plot_attention(layer, head, theta=theta, **own),
         }
         for name, figure in figures.items():
             files += [figure.save(folder / f"{name}.{kind}") for kind in formats]

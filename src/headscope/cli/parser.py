@@ -7,6 +7,7 @@ import argparse
 from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES, SPLITS
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
+from headscope.figures.look import read_width
 from headscope.version import __version__
 
 STACKS = ("encoder", "decoder", "cross")
@@ -82,6 +83,7 @@ def _inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         choices=("png", "svg", "pdf"),
         help="format of the saved figures; may be given more than once (default: png)",
     )
+    _look(parser)
     out.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
@@ -376,6 +378,30 @@ def _figures(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--model",
         help="the model that was analysed, for the figure of one head and to mark examples (default: the embedded "
         "one, where it was analysed)",
+    )
+    _look(parser)
+
+
+def _look(parser: argparse.ArgumentParser) -> None:
+    """How figures look: the fields of `headscope.figures.look.Look`."""
+    look = parser.add_argument_group("how saved figures look")
+    look.add_argument(
+        "--width", metavar="WIDTH", type=read_width,
+        help="column (3.5 in), page (7.2 in), or a number of inches (default: each figure's own, for a screen)",
+    )  # fmt: skip
+    look.add_argument("--font", metavar="FAMILY", help="font family, for example Helvetica (default: DejaVu Sans)")
+    look.add_argument(
+        "--font-size", type=float, metavar="POINTS",
+        help="size of axis labels; other text follows (default 7.5 up to the width of a page, 9 beyond)",
+    )  # fmt: skip
+    look.add_argument("--no-title", dest="title", action="store_false", help="leave out the title above the figure")
+    look.add_argument("--no-caption", dest="caption", action="store_false", help="leave out the caption below it")
+    look.add_argument(
+        "--letters", nargs="?", const=True, default=False, metavar="FIRST",
+        help="letters on the panels: a, b, c, or as the first is given, for example A or '(d)'",
+    )  # fmt: skip
+    look.add_argument(
+        "--dpi", type=int, metavar="N", help="dots per inch of PNG (default 300 up to the width of a page, 160 beyond)"
     )
 
 

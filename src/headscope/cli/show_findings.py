@@ -13,6 +13,7 @@ from headscope.cli import show
 from headscope.cli.analyze_texts import corpus_of
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError, counted
+from headscope.figures.look import Look, look_of
 from headscope.files import disk_file
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def run_figures(args: Namespace) -> None:
     """Draw the figures into a folder."""
     from headscope.report.writing import draw_all
 
+    look = Look(**look_of(args))
     folder = disk_file(args.out)
     if folder.exists() and not folder.is_dir():
         raise HeadscopeError(f"{args.out!r} is a file and cannot be written to as a folder", "name a folder")
@@ -73,7 +75,7 @@ def run_figures(args: Namespace) -> None:
         findings = result.findings(tau=args.tau, controls=controls) if wanted is None or "findings" in wanted else None
         model = model_for(result, args.model) if wanted is None or "one-head" in wanted else None
         drawn = draw_all(
-            result, findings=findings, controls=controls, model=model, tau=args.tau, only=wanted, tell=tell
+            result, findings=findings, controls=controls, model=model, tau=args.tau, only=wanted, look=look, tell=tell
         )
         rows = []
         for each in drawn:

@@ -8,107 +8,158 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 import numpy as np
 from matplotlib.colors import LogNorm
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from headscope.figures.colours import BASE, CONTROL
+from headscope.figures.colours import BASE, CONTROL, TOO_SMALL
+from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import run_caption, sorted_controls
-from headscope.figures.style import Picture, by_logarithms, caption, picture, plain_axes
+from headscope.figures.style import (
+    Picture,
+    balanced,
+    by_logarithms,
+    colour_bar,
+    finish_panel,
+    in_style,
+    inches_wide,
+    one_panel,
+    plain_axes,
+)
 from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
 from headscope.measures.quantities import named
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from headscope.result.result import Result
 
 KINDS = {  # how a head is drawn, by what is made of it
-    ORDINARY: {"facecolor": "#c9c9c9", "edgecolor": "none"},
-    NOISE: {"facecolor": "white", "edgecolor": "#9a9a9a"},
+    ORDINARY: {"facecolor": "#b4b4b4", "edgecolor": "none"},
+    NOISE: {"facecolor": "white", "edgecolor": "#8c8c8c"},
     SPECIALIST: {"facecolor": "#111111", "edgecolor": "none"},
 }
-GROUPS = "#7f7f7f"
+LABELS = {ORDINARY: "certainly does not stand out", NOISE: "cannot be told", SPECIALIST: "stands out"}
+GROUPS = "#d55e00"
+TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
+WORDY = 8.0  # inches: from this width on, counts are written out
 
 
-def stability_figure(result: Result, tau: float | None = None) -> Picture:
+@in_style
+def stability_figure(
+    result: Result, tau: float | None = None, *, look: Look = SCREEN, ax: Axes | None = None
+) -> Picture | Axes:
     """Agreement of disjoint sets of texts, darker for larger ones; with groups, agreement between those."""
     at = result.tau(tau)
     table, groups = result.stability(tau=at), result.group_agreement(tau=at)
     names = list(dict.fromkeys(table["score"]))
-    figure = picture(9.6, 0.44 * len(names) + 2.1, "Would other texts single out the same heads?")
-    axes = figure.add_subplot()
+    title = "Would other texts single out the same heads?"
+    figure, axes = one_panel(look, 9.6, (0.36 * len(names) + 0.6) * look.size / 9, title, ax)
     sizes = np.array(sorted(set(table["texts"])), dtype=float)
     norm = LogNorm(max(sizes.min(), 1), max(sizes.max(), sizes.min() + 1))
-    shades = matplotlib.colormaps["viridis_r"]
+    shades = matplotlib.colormaps["viridis_r"].resampled(64)
     for place, name in enumerate(names):
         rows = table[table["score"] == name].sort_values("texts")
         axes.plot(rows["agreement"], [place] * len(rows), color="#dddddd", linewidth=1, zorder=1)
         last = rows.iloc[-1]
         axes.plot([last["low"], last["high"]], [place, place], color=shades(norm(last["texts"])), linewidth=2.4)
-        axes.scatter(rows["agreement"], [place] * len(rows), c=rows["texts"], cmap=shades, norm=norm, s=34, zorder=3)
+        axes.scatter(rows["agreement"], [place] * len(rows), c=rows["texts"], cmap=shades, norm=norm, s=26, zorder=3)
         own = groups[groups["score"] == name]
-        axes.scatter(own["agreement"], [place + 0.3] * len(own), marker="|", color=GROUPS, s=34, linewidth=1.1)
-    axes.set_yticks(range(len(names)), [named(name).label for name in names], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("agreement on the order of heads (rank correlation; 1: the same order)")
+        axes.scatter(own["agreement"], [place + 0.3] * len(own), marker="|", color=GROUPS, s=30, linewidth=1.1)
+    _score_axis(axes, names)
+    label = "agreement on the order of heads (rank correlation; 1: the same order)"
+    axes.set_xlabel(balanced(label, 0.55 * inches_wide(axes)))
     plain_axes(axes)
-    bar = figure.colorbar(matplotlib.cm.ScalarMappable(norm, shades), ax=axes, pad=0.02, aspect=30, shrink=0.8)
-    bar.set_label("texts in each of two sets", fontsize=9)
+    bar = colour_bar(axes, matplotlib.cm.ScalarMappable(norm, shades), "texts in each of two sets")
     by_logarithms(bar.ax.yaxis)
-    bar.ax.tick_params(labelsize=8, which="both")
     between = f" Small bars below: between two of the groups {', '.join(result.groups)}." if len(groups) else ""
-    caption(
-        figure,
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=shades(0.5), markersize=5, label="median over pairs of sets"),
+        Line2D([], [], color=shades(1.0), linewidth=2.4, label="middle 95 %, for the largest sets"),
+    ]
+    if len(groups):
+        handles.append(Line2D([], [], marker="|", linestyle="", color=GROUPS, label="between two groups of texts"))
+    return finish_panel(
+        figure, axes, look, title,
         run_caption(result, at),
         "Dots: the median over random pairs of disjoint sets of texts; bars: the middle 95 % of it, for the largest "
         f"sets.{between}",
-    )
-    return figure
+        handles=handles,
+    )  # fmt: skip
 
 
-def specialists_figure(result: Result, tau: float | None = None, controls: Sequence[Result] = ()) -> Picture:
+def _score_axis(axes: Any, names: Sequence[str]) -> None:
+    """Scores below each other, the first at the top."""
+    across = 0.34 * inches_wide(axes)
+    axes.set_yticks(range(len(names)), [balanced(named(name).label, across, "small") for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+@in_style
+def specialists_figure(
+    result: Result,
+    tau: float | None = None,
+    controls: Sequence[Result] = (),
+    *,
+    look: Look = SCREEN,
+    ax: Axes | None = None,
+) -> Picture | Axes:
     """Every head by how far it stands out from the median head of its layer; those that certainly do are named."""
     table = result.specialists(tau=tau, controls=controls)
     names = list(dict.fromkeys(table["score"]))
     kinds = [kind for kind in dict.fromkeys(kind for kind, _ in sorted_controls(result, controls)) if kind in table]
-    figure = picture(11.0, 0.5 * len(names) + 2.4, "Specialists and noise")
-    axes = figure.add_subplot()
-    axes.axvspan(-1, 1, color="#efefef", linewidth=0, zorder=0)
+    title = "Specialists and noise"
+    figure, axes = one_panel(look, 11.0, (0.5 * len(names) + 0.6) * look.size / 9, title, ax)
+    wide = inches_wide(axes) >= WORDY * look.size / 9
+    axes.axvspan(-1, 1, color=TOO_SMALL, linewidth=0, zorder=0)
     axes.axvline(0, color=BASE, linewidth=1, zorder=1)
+    dot = 11 if wide else 4
     for row, name in enumerate(names):
         own = table[table["score"] == name]
-        _heads(axes, row, own, named(name).smallest)
+        _heads(axes, row, own, named(name).smallest, dot)
         for kind in kinds[:1]:
             reach = float(own[kind].iloc[0]) / named(name).smallest
             for side in (-reach, reach):
                 axes.plot([side, side], [row - 0.32, row + 0.32], color=CONTROL, linewidth=1.4, zorder=2)
         number = {what: int((own["what"] == what).sum()) for what in KINDS}
-        most = farthest(own, 3)
-        said = f"{number[SPECIALIST]} stand out, {number[ORDINARY]} do not, {number[NOISE]} unclear"
+        counts = f"{number[SPECIALIST]} stand out, {number[ORDINARY]} do not, {number[NOISE]} unclear"
+        said = counts if wide else f"{number[SPECIALIST]} · {number[ORDINARY]} · {number[NOISE]}"
         axes.text(
-            1.01, row, f"{said}\n{most}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5,
+            1.01, row, f"{said}\n{farthest(own, 3 if wide else 2)}", transform=axes.get_yaxis_transform(), va="center",
+            fontsize="small",
         )  # fmt: skip
     axes.set_xscale("symlog", linthresh=2, linscale=0.8)
-    ticks = [-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50]
     low, high = axes.get_xlim()
-    axes.set_xticks([tick for tick in ticks if low <= tick <= high], [f"{t:g}" for t in ticks if low <= t <= high])
+    ticks = [tick for tick in (TICKS if wide else TICKS[::2]) if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_yticks(range(len(names)), [named(name).label for name in names], fontsize=8)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel("distance from the median head of the same layer, in differences that just matter")
+    _score_axis(axes, names)
+    label = "distance from the median head of the same layer, in differences that just matter"
+    axes.set_xlabel(balanced(label, 0.5 * inches_wide(axes)))
     plain_axes(axes)
     beside = f" Grey bars: the farthest head of {kinds[0]} runs." if kinds else ""
-    caption(
-        figure,
+    counted = "" if wide else " At the right how many stand out, how many do not, how many are unclear; and below"
+    handles: list[Any] = [
+        Line2D([], [], marker="o", linestyle="", markersize=np.sqrt(dot), markerfacecolor=look_["facecolor"],
+               markeredgecolor=look_["edgecolor"], markeredgewidth=0.6, label=LABELS[what])
+        for what, look_ in KINDS.items()
+    ]  # fmt: skip
+    handles.append(Patch(color=TOO_SMALL, linewidth=0, label="less than matters"))
+    if kinds:
+        handles.append(Line2D([], [], color=CONTROL, linewidth=1.4, label=f"farthest head of {kinds[0]} runs"))
+    return finish_panel(
+        figure, axes, look, title,
         run_caption(result, result.tau(tau)),
         "Each dot is a head. Black: stands out by more than matters, at most 5 % of them by chance. Grey: certainly "
-        "does not. Empty: the texts disagree too much to tell. At the right those that lie farthest above their "
-        f"layer.{beside}",
-    )
-    return figure
+        f"does not. Empty: the texts disagree too much to tell.{counted or ' At the right'} those that lie farthest "
+        f"above their layer: L6H10 is head 10 of layer 6.{beside}",
+        handles=handles,
+    )  # fmt: skip
 
 
-def _heads(axes: Any, row: int, own: pd.DataFrame, smallest: float) -> None:
+def _heads(axes: Any, row: int, own: pd.DataFrame, smallest: float, dot: float) -> None:
     """The heads of a model in one row, a little apart so that all are seen."""
     for place, (what, look) in enumerate(KINDS.items()):
         heads = own[own["what"] == what]
         apart = (np.arange(len(heads)) * 0.618 % 1 - 0.5) * 0.5
-        axes.scatter(heads["out"] / smallest, row + apart, s=11, linewidth=0.6, zorder=2 + place, **look)
+        axes.scatter(heads["out"] / smallest, row + apart, s=dot, linewidth=0.6, zorder=2 + place, **look)

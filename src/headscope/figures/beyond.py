@@ -6,12 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
+from matplotlib.colors import Normalize
 
 from headscope.errors import HeadscopeError
+from headscope.figures.cells import cells
 from headscope.figures.colours import BY_READING, WAYS
-from headscope.figures.parts import run_caption
-from headscope.figures.style import Picture, caption, picture, scale_bar
+from headscope.figures.look import SCREEN, Look
+from headscope.figures.parts import hatch_missing, run_caption
+from headscope.figures.style import (
+    Picture,
+    dressed,
+    finish,
+    in_style,
+    picture,
+    points,
+    text_width,
+    whole_numbers,
+    wrapped,
+)
 from headscope.findings.claims import CLAIMS
 from headscope.findings.estimates import by_readings
 from headscope.findings.numbers import SPREAD, Numbers
@@ -22,8 +36,8 @@ from headscope.measures.quantities import named
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
-SHADES = "GnBu"
-FEW_LAYERS = 24  # with more, the shares are not written out
+SHADES = matplotlib.colormaps["GnBu"].resampled(64)
+SMALLEST = 4.5  # points: where shares would have to be smaller, they are not written out
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,42 +49,52 @@ class Strip:
     shares: Array  # (way, L)
 
 
-def heads_beyond(result: Result, tau: float | None = None) -> Picture:
+@in_style
+def heads_beyond(result: Result, tau: float | None = None, *, look: Look = SCREEN) -> Picture:
     """For each quantity that a claim rests on and each layer, the share of heads beyond the bound."""
     at, sums = result.tau(tau), result.blocks
     strips = list(_strips(result, at))
     if not strips:
         raise HeadscopeError("no claim about single heads can be had from this stack", "ask for another stack")
-    figure = picture(10.4, sum(0.24 * len(each.ways) + 0.42 for each in strips) + 1.5, "How many heads show it")
-    column: Any = figure.subplots(
-        len(strips), 1, squeeze=False, sharex=True, height_ratios=[len(each.ways) + 0.8 for each in strips]
-    )[:, 0]
-    for axes, strip in zip(column, strips, strict=True):
-        image = axes.imshow(100 * strip.shares, cmap=SHADES, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
-        axes.set_facecolor("#dddddd")
-        axes.set_title(strip.title, fontsize=9, loc="left", pad=3)
+    row = 0.24 * look.size / 9
+    figure = picture(look, 10.4, 1.0, "How many heads show it")
+    width = figure.get_figwidth()
+    labels = max(text_width(way, points("small")) for each in strips for way in each.ways)
+    titles = [wrapped(each.title, width - labels - 0.9, "medium") for each in strips]
+    lines = [title.count("\n") + 1 for title in titles]
+    heights = [len(each.ways) + 1.1 * number for each, number in zip(strips, lines, strict=True)]
+    figure.body = sum(heights) * row + 0.45
+    column: Any = figure.subplots(len(strips), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
+    pitch = 72 * (width - labels - 0.9) / len(sums.layers)  # points from one layer to the next
+    written = min(points("small"), 0.42 * pitch)
+    for axes, strip, title in zip(column, strips, titles, strict=True):
+        image = cells(axes, 100 * strip.shares, cmap=SHADES, norm=Normalize(0, 100), aspect="auto")
+        if not np.isfinite(strip.shares).all():
+            hatch_missing(axes)
+        axes.set_title(title, loc="left", pad=3)
         axes.set_yticks(range(len(strip.ways)), strip.ways)
-        axes.tick_params(labelsize=7.5, length=0)
+        axes.tick_params(length=0)
         for spine in axes.spines.values():
             spine.set_visible(False)
-        if len(sums.layers) <= FEW_LAYERS:
-            for row, column_, share in ((r, c, strip.shares[r, c]) for r, c in np.ndindex(strip.shares.shape)):
+        if written >= SMALLEST:
+            for at, layer, share in ((r, c, strip.shares[r, c]) for r, c in np.ndindex(strip.shares.shape)):
                 if np.isfinite(share):
                     ink = "white" if share > 0.65 else "black"
-                    axes.text(column_, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=ink)
-    step = max(1, -(-len(sums.layers) // FEW_LAYERS))
-    column[-1].set_xticks(range(0, len(sums.layers), step), [str(layer) for layer in sums.layers[::step]])
-    column[-1].set_xlabel("layer", fontsize=9)
-    scale_bar(figure, image, list(column), "per cent of the layer's heads beyond the bound")
-    caption(
+                    axes.text(layer, at, f"{100 * share:.0f}", ha="center", va="center", fontsize=written, color=ink)
+    whole_numbers(column[-1].xaxis, list(sums.layers), int(72 * width / (3.2 * points("small"))))
+    column[-1].set_xlabel("layer")
+    bar = figure.colorbar(
+        image, ax=list(column), shrink=min(1.0, 2.5 / figure.body), pad=0.01, aspect=25, fraction=0.03
+    )
+    dressed(bar, "% of the layer's heads beyond the bound")
+    return finish(
         figure,
         run_caption(result, at),
         "Per cent of a layer's heads whose own number lies beyond the bound of the claim, of those that have a "
-        f"number. Grey: no head has one. {BY_READING} Claims that compare heads (2), compare thirds of the model (3, "
-        "9) or count over a layer (5) have no such share.",
-        panels=[each.title for each in strips],
-    )
-    return figure
+        f"number. Hatched: no head has one. {BY_READING} Claims that compare heads (2), compare thirds of the model "
+        "(3, 9) or count over a layer (5) have no such share.",
+        panels=list(column), names=[each.title for each in strips],
+    )  # fmt: skip
 
 
 def _strips(result: Result, tau: float) -> Iterator[Strip]:

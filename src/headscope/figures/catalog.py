@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
-from headscope.figures.style import Picture
+from headscope.figures.look import SCREEN, Look, split_look
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from headscope.figures.style import Picture
     from headscope.result.result import Result
 
 TAU, CONTROLS = "tau", "controls"
@@ -23,14 +26,15 @@ class Entry:
     title: str
     paper: str
     reading: str
-    draw: Callable[..., Picture]
+    draw: Callable[..., Any]  # a Picture, or the axes that were given
     takes: tuple[str, ...] = (TAU,)  # which of the options that a report has: "tau", "controls"
+    one_panel: bool = False  # whether it can be drawn into given axes
 
 
-def _findings(result: Result, **options: Any) -> Picture:
+def _findings(result: Result, *, look: Look = SCREEN, **options: Any) -> Picture:
     from headscope.figures.verdicts import findings_figure
 
-    return findings_figure(result, result.findings(**options))
+    return findings_figure(result, result.findings(**options), look=look)
 
 
 def _later(module: str, function: str) -> Callable[..., Picture]:
@@ -50,8 +54,8 @@ _ALL = (
         "findings",
         "The findings at a glance",
         "",
-        "Each line is one claim on its own scale: what a typical head does. The large mark is read as the paper "
-        "reads S, the smaller ones under it by top pairs and by cosine, each with its 95 % interval; small grey bars "
+        "Each line is one claim on its own scale: what a typical head does. The black mark is read as the paper "
+        "reads S, the coloured ones under it by top pairs and by cosine, each with its 95 % interval; small grey bars "
         "are control runs. The thin line is where it would be without any effect, and the grey part reaches up to "
         "the smallest effect that matters. A claim holds where the whole bar lies beyond the grey and every mark at "
         "the right is a ✓; where a mark is a ✗ it is qualified.",
@@ -82,8 +86,8 @@ _ALL = (
         "trajectory",
         "From layer to layer",
         "",
-        "Each score as the median over the heads of a layer, with its interval, and in pale grey the middle half of "
-        "the heads. Lines of different colours are different readings of the same matrices: where they part, the "
+        "Each score as the median over the heads of a layer, with its interval, and as the palest band the middle half "
+        "of the heads. Lines of different colours are different readings of the same matrices: where they part, the "
         "score depends on vector length or on the threshold. The dashed line is where nothing would be preferred.",
         _later("layers", "trajectory"),
         (TAU, CONTROLS),
@@ -164,6 +168,7 @@ _ALL = (
         "learned.",
         _later("agreement", "specialists_figure"),
         (TAU, CONTROLS),
+        one_panel=True,
     ),
     Entry(
         "stability",
@@ -172,13 +177,31 @@ _ALL = (
         "Heads are ranked by a score on two sets of texts that share none. Near 1, both sets rank them alike; where "
         "the dark dots still move to the right, more texts would settle the ranking further.",
         _later("agreement", "stability_figure"),
+        one_panel=True,
     ),
 )
 FIGURES = {entry.name: entry for entry in _ALL}
 
 
 def draw(result: Result, name: str, **options: Any) -> Picture:
-    """Draw a figure by its name."""
+    """Draw a figure by its name; the options are those of its look and its own."""
+    look, others = split_look(options)
+    drawn: Picture = _entry(name).draw(result, look=look, **others)
+    return drawn
+
+
+def draw_into(result: Result, name: str, ax: Axes, **options: Any) -> Axes:
+    """Draw a figure that has one panel into given axes."""
+    entry = _entry(name)
+    if not entry.one_panel:
+        single = " or ".join(each.name for each in FIGURES.values() if each.one_panel)
+        raise HeadscopeError(f"the figure {name!r} has several panels, and ax= is one", f"draw {single} into it")
+    look, others = split_look(options)
+    drawn: Axes = entry.draw(result, look=look, ax=ax, **others)
+    return drawn
+
+
+def _entry(name: str) -> Entry:
     if name not in FIGURES:
         raise HeadscopeError(f"there is no figure {name!r}", f"use one of {', '.join(FIGURES)}")
-    return FIGURES[name].draw(result, **options)
+    return FIGURES[name]

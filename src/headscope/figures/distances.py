@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from headscope.choices import FEW_PAIRS
 from headscope.errors import HeadscopeError
-from headscope.figures.colours import WAYS
+from headscope.figures.colours import BASE, WAYS
+from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import run_caption, shown_layers
-from headscope.figures.style import Picture, caption, picture, plain_axes
+from headscope.figures.style import Picture, finish, in_style, panel_columns, panel_title, picture, plain_axes, points
 from headscope.findings.estimates import AT_TAU
 from headscope.measures.derived import Array
 from headscope.measures.quantities import named
@@ -21,10 +24,11 @@ if TYPE_CHECKING:
     from headscope.result.result import Result
 
 SHOWN = 4  # heads of each kind
-BARS, ALL_PAIRS = "#9db4c8", "#444444"
+BARS = "#86a9c9"  # similar pairs; what is available is drawn as other lines of no effect are
 
 
-def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
+@in_style
+def distances_of_heads(result: Result, tau: float | None = None, *, look: Look = SCREEN) -> Picture:
     """The heads whose similar pairs reach farthest, and those that keep nearest; dashed, the distances available."""
     at, sums = result.tau(tau), result.blocks
     view = View(sums, at)
@@ -37,47 +41,75 @@ def distances_of_heads(result: Result, tau: float | None = None) -> Picture:
     each = min(SHOWN, max(1, len(order) // 2))
     near, far = order[:each], order[::-1][:each]
     table = result.distance_distribution(by="head", tau=at, draws=0)
-    figure = picture(2.5 * max(each, 2) + 0.6, 5.1, "Long-range and short-range heads")
-    grid: Any = figure.subplots(2, each, sharex=True, squeeze=False)
-    for row, (places, kind) in enumerate(((far, "long"), (near, "short"))):
-        for axes, place in zip(grid[row], places, strict=False):
-            layer, head = np.unravel_index(place, reach.shape)
-            own = table.isel(layer=layer, head=head)
-            _bars(axes, sums.bands, own["value"].values, own["base"].values)
-            axes.set_title(f"layer {sums.layers[layer]}, head {head}: {reach[layer, head]:.2f}", fontsize=9)
-        grid[row, 0].set_ylabel(f"{kind} range\nshare of similar pairs")
-    for axes in grid[1]:
-        axes.set_xlabel("distance in tokens")
-    caption(
+    figure = picture(look, 2.5 * max(each, 2) + 0.6, 1.0, "Long-range and short-range heads")
+    columns = panel_columns(figure, each, 1.55)
+    rows = 2 * -(-each // columns)
+    figure.body = 2.1 * look.size / 9 * rows + 0.6
+    grid: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    places = [*far, *[None] * (rows // 2 * columns - each), *near, *[None] * (rows // 2 * columns - each)]
+    panels = []
+    for axes, place in zip(grid.flat, places, strict=True):
+        if place is None:
+            axes.set_visible(False)
+            continue
+        panels.append(axes)
+        layer, head = np.unravel_index(place, reach.shape)
+        own = table.isel(layer=layer, head=head)
+        _bars(axes, sums.bands, own["value"].values, own["base"].values)
+        panel_title(axes, f"layer {sums.layers[layer]}, head {head}: {reach[layer, head]:.2f}", 9)
+    for row, axes in enumerate(grid[:, 0]):
+        axes.set_ylabel(f"{'long' if row < rows // 2 else 'short'} range:\nshare of pairs")
+    for axes in grid[-1]:
+        axes.set_xlabel("distance (tokens)")
+    return finish(
         figure,
-        f"{run_caption(result, at)}; dashed: all pairs",
+        run_caption(result, at),
         "Numbers: reach, the mean distance of similar pairs over that of all. Heads with fewer than "
         f"{FEW_PAIRS} similar pairs to a text are left out. Each bar is a band of distances; far bands are wider.",
-    )
-    return figure
+        panels=panels, handles=_handles("similar pairs of the head"),
+    )  # fmt: skip
 
 
-def distances_of_layers(result: Result, tau: float | None = None) -> Picture:
+@in_style
+def distances_of_layers(result: Result, tau: float | None = None, *, look: Look = SCREEN) -> Picture:
     """The same of the typical head of an early, a middle and the last layer, with intervals."""
     at, sums = result.tau(tau), result.blocks
     layers = shown_layers(sums.layers)
     table, reach = result.distance_distribution(tau=at), result.quantity("reach", tau=at)
-    figure = picture(3.2 * len(layers) + 0.6, 3.5, "Distances of similar pairs by layer")
-    row: Any = figure.subplots(1, len(layers), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, layer in zip(row, layers, strict=True):
+    figure = picture(look, 3.2 * len(layers) + 0.6, 1.0, "Distances of similar pairs by layer")
+    columns = panel_columns(figure, len(layers), 1.7)
+    rows = -(-len(layers) // columns)
+    figure.body = 2.4 * look.size / 9 * rows + 0.5
+    grid: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes in grid.flat[len(layers) :]:
+        axes.set_visible(False)
+    for axes, layer in zip(grid.flat, layers, strict=False):
         own = table.sel(layer=layer)
         spread = own["low"].values, own["high"].values
         _bars(axes, sums.bands, own["value"].values, own["base"].values, spread)
-        axes.set_title(f"layer {layer}: {float(reach['value'].sel(layer=layer)):.2f}", fontsize=10)
-        axes.set_xlabel("distance in tokens")
-    row[0].set_ylabel("share of similar pairs")
-    caption(
+        axes.set_title(f"layer {layer}: {float(reach['value'].sel(layer=layer)):.2f}")
+    for axes in grid.flat[max(0, len(layers) - columns) : len(layers)]:  # the last of each column
+        axes.set_xlabel("distance (tokens)")
+        axes.tick_params(labelbottom=True)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("share of pairs")
+    return finish(
         figure,
-        f"{run_caption(result, at)}; dashed: all pairs",
+        run_caption(result, at),
         "The median over a layer's heads, with 95 % intervals. Numbers: reach, the mean distance of similar pairs over "
         "that of all, median over heads. Each bar is a band of distances; far bands are wider.",
-    )
-    return figure
+        panels=list(grid.flat)[: len(layers)],
+        handles=[*_handles("similar pairs of a typical head"), Line2D([], [], color=WAYS[AT_TAU].colour, linewidth=1.1,
+                                                                      label="95 % interval")],
+    )  # fmt: skip
+
+
+def _handles(similar: str) -> list[Any]:
+    """A legend's entries for bars and the outline above them."""
+    return [
+        Patch(color=BARS, linewidth=0, label=similar),
+        Line2D([], [], color=BASE, linewidth=1.3, linestyle=(0, (4, 2)), label="all pairs"),
+    ]
 
 
 def _bars(
@@ -90,7 +122,10 @@ def _bars(
     if spread is not None and np.isfinite(spread[0]).any():
         axes.vlines(places, spread[0][:last], spread[1][:last], color=WAYS[AT_TAU].colour, linewidth=1.1)
     edges = np.arange(last + 1) - 0.5
-    axes.stairs(every[:last], edges, color=ALL_PAIRS, linewidth=1.3, linestyle=(0, (4, 2)), baseline=None)
-    axes.set_xticks(places, [name.replace("-", "–") for name in bands[:last]], rotation=90)
+    axes.stairs(every[:last], edges, color=BASE, linewidth=1.3, linestyle=(0, (4, 2)), baseline=None)
+    names = [name.replace("-", "–") for name in bands[:last]]
+    axes.set_xticks(places, names, rotation=90)
+    # As large as stands beside each other.
+    room = 72 * axes.figure.get_figwidth() / axes.get_gridspec().ncols * 0.72 / max(last, 1)
+    axes.tick_params(axis="x", labelsize=min(points("small"), max(room / 1.1, 4.5)), length=2)
     plain_axes(axes)
-    axes.tick_params(axis="x", labelsize=7, length=2)

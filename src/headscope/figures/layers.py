@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.lines import Line2D
 
+from headscope.figures.atlas import chosen
 from headscope.figures.colours import BASE, BY_READING, WAYS
+from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import (
+    band_handle,
     base_line,
     control_handles,
     control_line,
     layer_axis,
-    legend_row,
+    none_handle,
     over_layers,
     run_caption,
     shade_thirds,
     sorted_controls,
+    thirds_handle,
     way_handles,
 )
-from headscope.figures.style import Picture, by_logarithms, caption, picture, plain_axes, spread_widely, wrapped
+from headscope.figures.style import (
+    Picture,
+    balanced,
+    by_logarithms,
+    finish,
+    in_style,
+    panel_columns,
+    picture,
+    plain_axes,
+    points,
+    spread_widely,
+)
 from headscope.findings.estimates import AT_TAU, by_readings, quantity
 from headscope.findings.numbers import Numbers
 from headscope.findings.resampling import Resampling
@@ -35,40 +51,56 @@ if TYPE_CHECKING:
     from headscope.result.result import Result
 
 COLUMNS = 3
+DOTS = "#a9c8e0"
 
 
-def trajectory(result: Result, tau: float | None = None, controls: Sequence[Result] = ()) -> Picture:
+@in_style
+def trajectory(
+    result: Result,
+    tau: float | None = None,
+    controls: Sequence[Result] = (),
+    scores: Collection[str] | None = None,
+    *,
+    look: Look = SCREEN,
+) -> Picture:
     """Every score over the layers, a line for each reading: the median over heads with its interval."""
     at, sums, runs = result.tau(tau), result.blocks, sorted_controls(result, controls)
-    quantities = [each for each in shown_in("layers", sums.stored) if _ways(each, View(sums, at))]
+    drawn = [each for each in shown_in("layers", sums.stored) if _ways(each, View(sums, at))]
+    quantities = chosen(drawn, scores)
     resample = Resampling(sums.windows)
-    rows = -(-len(quantities) // COLUMNS)
-    figure = picture(10.4, 2.05 * rows + 1.5, "From layer to layer: what a typical head does")
-    grid = figure.add_gridspec(rows + 1, COLUMNS, height_ratios=[0.42, *[1.0] * rows])
+    figure = picture(look, 3.5 * min(COLUMNS, len(quantities)), 1.0, "From layer to layer: what a typical head does")
+    columns = panel_columns(figure, min(COLUMNS, len(quantities)), 2.0)
+    rows = -(-len(quantities) // columns)
+    wide = figure.get_figwidth() / columns
+    high = max(1.75 * look.size / 9, min(1.85, 0.62 * wide))
+    figure.body = high * rows + 0.35
+    grid: Any = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    for axes in grid.flat[len(quantities) :]:
+        axes.set_visible(False)
     ways: list[str] = []
-    for place, each in enumerate(quantities):
-        axes = figure.add_subplot(grid[place // COLUMNS + 1, place % COLUMNS])
+    most = int((wide - 0.6) / (2.3 * points("small") / 72))
+    for axes, each in zip(grid.flat, quantities, strict=False):
         table = by_readings(Numbers(sums, resample, at), each.name)
         ways += [str(way) for way in table["way"].values]
         shade_thirds(axes, sums)
         _panel(axes, each, table, [(kind, _of_run(each, run, at)) for kind, run in runs])
-        layer_axis(axes, sums.layers)
+        layer_axis(axes, sums.layers, min(12, most))
         plain_axes(axes)
-        axes.set_title(wrapped(each.label, 44), fontsize=9)
-        if place + COLUMNS >= len(quantities):
-            axes.set_xlabel("layer")
-    handles = [*way_handles(ways), *control_handles(runs)]
-    legend_row(figure.add_subplot(grid[0, :]), handles)
-    caption(
+        axes.set_ylabel(balanced(each.label, high - 0.15))
+    for axes in grid.flat[max(0, len(quantities) - columns) : len(quantities)]:
+        axes.set_xlabel("layer")
+        axes.tick_params(labelbottom=True)
+    handles = [*way_handles(ways), *control_handles(runs), none_handle(), band_handle("95 % interval"),
+               band_handle("middle half of the heads, for the first line", alpha=0.08), thirds_handle()]  # fmt: skip
+    return finish(
         figure,
         run_caption(result, at),
         "Lines: the median over a layer's heads; bands in their colour: 95 % intervals "
-        f"({resample.how}). {BY_READING} Pale grey band: the middle half of the heads, for the first line. Dashed: no "
-        "effect. Grey behind: early and final thirds."
+        f"({resample.how}). {BY_READING} Palest band: the middle half of the heads, for the first line. Dashed: no "
+        "effect. Tinted: early and final thirds."
         + (" Thin grey lines: control runs, read as the first line is." if runs else ""),
-        panels=[each.label for each in quantities],
-    )
-    return figure
+        panels=list(grid.flat)[: len(quantities)], handles=handles, names=[each.label for each in quantities],
+    )  # fmt: skip
 
 
 def _ways(quantity: Quantity, view: View) -> bool:
@@ -98,41 +130,51 @@ def _panel(axes: Any, quantity: Quantity, table: xr.Dataset, runs: list[tuple[st
         by_logarithms(axes.yaxis)
 
 
-def focal_tokens(result: Result, tau: float | None = None) -> Picture:
+@in_style
+def focal_tokens(result: Result, tau: float | None = None, *, look: Look = SCREEN) -> Picture:
     """How many different focal tokens a layer's heads have, and how many they would have by chance."""
     at, sums = result.tau(tau), result.blocks
     numbers = Numbers(sums, Resampling(sums.windows), at)
     top = sums.readings[0]
     ways = [way for way in (None, top) if not named("focal_unique").lacking(numbers.view(way))]
-    figure = picture(5.1 * len(ways) + 0.4, 4.7, "Different focal tokens among the heads of a layer")
-    grid = figure.add_gridspec(2, len(ways), height_ratios=[0.16, 1])
-    panels: list[Any] = []
-    for column, way in enumerate(ways):
-        axes = figure.add_subplot(grid[1, column], sharey=panels[0] if panels else None)
-        panels.append(axes)
-        _focal_panel(axes, numbers, way)
-        axes.set_title("the paper's way, at τ" if way is None else f"from the top pairs by {way}", fontsize=10)
-    panels[0].set_ylabel(f"different focal tokens of {sums.heads} heads")
-    panels[0].set_ylim(0, sums.heads + 0.6)
-    handles = {label: each for axes in panels for each, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    legend_row(figure.add_subplot(grid[0, :]), list(handles.values()), columns=2)
-    caption(
+    figure = picture(look, 5.1 * len(ways) + 0.4, 1.0, "Different focal tokens among the heads of a layer")
+    columns = panel_columns(figure, len(ways), 2.6)
+    rows = -(-len(ways) // columns)
+    figure.body = rows * min(3.4, 0.75 * figure.get_figwidth() / columns)
+    grid: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    area = 110 * (look.size / 9) ** 2  # of a dot that stands for all texts, in square points
+    handles: dict[str, Any] = {}
+    for axes, way in zip(grid.flat, ways, strict=True):
+        _focal_panel(axes, numbers, way, area)
+        axes.set_title("the paper's way, at τ" if way is None else f"from the top pairs by {way}")
+        axes.set_ylabel(f"different focal tokens\nof {sums.heads} heads")
+        handles |= {label: each for each, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    for axes in grid[-1]:
+        axes.set_xlabel("layer")
+    grid[0, 0].set_ylim(0, sums.heads + 0.6)
+    sizes = [
+        Line2D([], [], marker="o", linestyle="", color=DOTS, markersize=float(np.sqrt(area * share)), markeredgewidth=0,
+               label=f"so many in {100 * share:.0f} % of the texts")
+        for share in (0.1, 0.5)
+    ]  # fmt: skip
+    return finish(
         figure,
         run_caption(result, at),
         "Dots: in how many texts a layer has so many. Bands: 95 % intervals. By chance: within a text, tokens that "
         "occur equally often exchange their similar pairs, for each head by itself.",
+        panels=list(grid.flat)[: len(ways)],
+        handles=[*handles.values(), band_handle("95 % interval"), *sizes, thirds_handle()],
     )
-    return figure
 
 
-def _focal_panel(axes: Any, numbers: Numbers, way: str | None) -> None:
+def _focal_panel(axes: Any, numbers: Numbers, way: str | None, area: float) -> None:
     sums, view = numbers.sums, numbers.view(way)
     shade_thirds(axes, sums)
     counts = view.focal()[0].sum(0)[:, 0]  # (L, unique)
     shares = ratio(counts, counts.sum(-1, keepdims=True))
     for layer, line in zip(sums.layers, shares, strict=True):
         axes.scatter(
-            np.full(len(line), layer), np.arange(len(line)), s=110 * np.nan_to_num(line), color="#bcd4e6", linewidth=0,
+            np.full(len(line), layer), np.arange(len(line)), s=area * np.nan_to_num(line), color=DOTS, linewidth=0,
             zorder=1.2,
         )  # fmt: skip
     style = WAYS[AT_TAU if way is None else way].style()
@@ -143,7 +185,6 @@ def _focal_panel(axes: Any, numbers: Numbers, way: str | None) -> None:
         level = float(mixed.value(view, "model"))
         axes.axhline(level, color=BASE, linewidth=1.4, linestyle=(0, (1, 1.5)), zorder=2, label=_MIXED)
     layer_axis(axes, sums.layers)
-    axes.set_xlabel("layer")
     plain_axes(axes)
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.colors import PowerNorm
+from matplotlib.colors import Normalize, PowerNorm
 
+from headscope.figures.cells import cells
+from headscope.figures.colours import CONTROL, MASK
+from headscope.figures.look import SCREEN, Look
 from headscope.figures.style import (
     ATTENTION,
     BOUNDARY,
-    MASK,
     SIMILARITY,
     Picture,
-    caption,
+    dressed,
+    finish,
     fonts,
-    picture,
-    scale_bar,
+    in_style,
+    place,
+    placed_picture,
+    points,
     shorten,
     symmetric_limit,
+    text_width,
 )
 from headscope.windows import Window
 
@@ -35,105 +42,188 @@ SCALES = {
     "values": "similarity of value vectors, cosine",
 }
 LABELLED = 256  # more tokens than this are numbered instead of named
+MANY = 64  # tokens
+SMALLEST = 4.5  # points: smaller letters cannot be read in print
+CROWDED = 1.15  # the least distance of labels, in sizes of their letters
+STRIP, GAP = 0.05, 0.03  # inches: the strips that mark tokens with high attention, and what parts things
+BAR = 0.09  # inches: how wide a scale is
+BESIDE = 6.0  # inches: from this width on, two matrices stand beside each other
 
 
-def similarity_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
-    """S of one head. Lines part the sentences; dotted ones mark tokens with high attention among those that count."""
-    figure, axes = _square(len(inspection.window), f"Context similarity, layer {layer}, head {head}")
-    bands = _draw_similarity(figure, axes, inspection, layer, head, theta)
-    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", bands)
-    return figure
+@in_style
+def similarity_figure(
+    inspection: Inspection, layer: int, head: int, theta: float, *, look: Look = SCREEN, ax: Axes | None = None
+) -> Picture | Axes:
+    """S of one head. Lines part the sentences; strips along the edges mark tokens with high attention."""
+    title = f"Context similarity, layer {layer}, head {head}"
+    window = inspection.window
+    if ax is not None:
+        _similarity(ax, inspection, layer, head, theta, _fitting(_side_of(ax), window, window, look))
+        return _given(ax, title, look)
+    page = _Page.made(look, window, [window])
+    figure = placed_picture(look, page.width, page.below + page.side + page.strip + GAP, title)
+    axes = place(figure, page.left, page.below, page.side, page.side)
+    said = _similarity(axes, inspection, layer, head, theta, page.labels)
+    return finish(figure, _about(inspection), said, page.labels.said, panels=[axes])
 
 
-def attention_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
+@in_style
+def attention_figure(
+    inspection: Inspection, layer: int, head: int, theta: float, *, look: Look = SCREEN, ax: Axes | None = None
+) -> Picture | Axes:
     """A of one head, and above it the attention that each token receives."""
-    figure, axes = _square(len(inspection.captured.keys), f"Attention, layer {layer}, head {head}", above=0.12)
-    blue = _draw_attention(figure, axes, inspection, layer, head, theta)
-    caption(figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", blue)
-    return figure
+    title = f"Attention, layer {layer}, head {head}"
+    window, keys = inspection.window, inspection.captured.keys
+    if ax is not None:
+        _attention(ax, inspection, layer, head, theta, _fitting(_side_of(ax), window, keys, look))
+        return _given(ax, title, look)
+    page = _Page.made(look, window, [keys], titled=True)
+    high = page.side * min(1.0, len(window) / len(keys))
+    figure = placed_picture(look, page.width, page.below + page.line + high + page.received, title)
+    axes = place(figure, page.left, page.below + page.line, page.side, high)
+    bars, said = _attention(axes, inspection, layer, head, theta, page.labels)
+    return finish(figure, _about(inspection), said, page.labels.said, panels=[bars])
 
 
-def head_figure(inspection: Inspection, layer: int, head: int, theta: float) -> Picture:
-    """What a head reads and what it makes of it: the attention map, and the similarity matrix under it."""
-    side = float(np.clip(1.6 + 0.075 * len(inspection.window), 4, 11))
-    figure = picture(side + 1.2, 2.15 * side + 1.0, f"What layer {layer}, head {head} reads, and what it makes of it")
-    above, below = figure.subplots(2, 1, height_ratios=[1.12, 1])
-    blue = _draw_attention(figure, above, inspection, layer, head, theta)
-    bands = _draw_similarity(figure, below, inspection, layer, head, theta)
-    caption(
-        figure, f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences", blue, bands
-    )
-    return figure
+@in_style
+def head_figure(inspection: Inspection, layer: int, head: int, theta: float, *, look: Look = SCREEN) -> Picture:
+    """What a head reads and what it makes of it: attention map and similarity matrix, token under or beside token."""
+    window, keys = inspection.window, inspection.captured.keys
+    title = f"What layer {layer}, head {head} reads, and what it makes of it"
+    page = _Page.made(look, window, [keys, window], titled=True)
+    high = page.side * min(1.0, len(window) / len(keys))
+    foot = page.below + (page.line if page.beside else 0)
+    if page.beside:
+        figure = placed_picture(look, page.width, foot + max(high, page.side) + page.received, title)
+        left = place(figure, page.left, foot, page.side, high)
+        right = place(figure, page.left + page.side + page.between, foot, page.side, page.side)
+    else:
+        second = foot + page.side + page.strip + 0.1 + page.below + page.line
+        figure = placed_picture(look, page.width, second + high + page.received, title)
+        left = place(figure, page.left, second, page.side, high)
+        right = place(figure, page.left, foot, page.side, page.side)
+    bars, blue = _attention(left, inspection, layer, head, theta, page.labels)
+    strips = _similarity(right, inspection, layer, head, theta, page.labels)
+    if page.beside and len(window) <= LABELLED:
+        right.tick_params(labelleft=False)  # the tokens of a row stand at the left of both
+    return finish(figure, _about(inspection), blue, strips, page.labels.said, panels=[bars, right])
 
 
-def _draw_similarity(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:
-    """Draw S with its mask; returns what the dotted lines mean."""
+def _about(inspection: Inspection) -> str:
+    return f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences"
+
+
+def _given(axes: Axes, title: str, look: Look) -> Axes:
+    if look.title:
+        axes.set_title(title)
+    return axes
+
+
+# ---------------------------------------------------------------------- the two matrices
+
+
+def _similarity(axes: Axes, inspection: Inspection, layer: int, head: int, theta: float, labels: _Labels) -> str:
+    """Draw S with its mask; returns what the strips mean."""
     drawn = inspection.stack != "cross" and inspection.captured.given is not None
     high = list(inspection.attended(layer, head, theta, text_only=True).index) if drawn else []
     values = inspection.similarity_matrix(layer, head)
     limit = symmetric_limit(values, inspection.counting.numpy())
-    image = axes.imshow(values, cmap=SIMILARITY, vmin=-limit, vmax=limit, interpolation="nearest")
-    _tokens(axes, inspection.window, inspection.window)
+    image = cells(axes, values, cmap=_steps(SIMILARITY, values), norm=Normalize(-limit, limit))
+    _tokens(axes, inspection.window, inspection.window, labels)
     _sentences(axes, inspection.window)
-    for place in high:
-        # Dotted, so that the colours below stay what they are.
-        axes.axvline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
-        axes.axhline(place, color=MASK, linewidth=0.9, linestyle=(0, (1, 1.5)))
-    _emphasise(axes, high)
-    scale_bar(figure, image, axes, SCALES[inspection.reading])
-    bands = f"dotted blue: the {len(high)} tokens that receive more than {theta:g} of the largest attention among them"
-    return f"{bands}, special tokens left out" if high and not inspection.choices.special else bands if high else ""
+    _emphasise(axes, high, labels)
+    side = _side_of(axes)
+    for which in ("x", "y"):
+        _strip(axes, high, which, len(inspection.window), side)
+    bar = _scale(axes, image, SCALES[inspection.reading], side, beyond=float(values.max()) > limit)
+    bar.ax.set_ylim(max(float(values.min()), -limit), limit)  # no more of the scale than the matrix has
+    many = f"the {len(high)} tokens that receive" if len(high) != 1 else "the token that receives"
+    said = f"blue strips: {many} more than {theta:g} of the largest attention among them"
+    return f"{said}, special tokens left out" if high and not inspection.choices.special else said if high else ""
 
 
-def _draw_attention(figure: Picture, axes: Axes, inspection: Inspection, layer: int, head: int, theta: float) -> str:
-    """Draw A and what each token receives; returns what is blue."""
+def _attention(
+    axes: Axes, inspection: Inspection, layer: int, head: int, theta: float, labels: _Labels
+) -> tuple[Axes, str]:
+    """Draw A and what each token receives; returns the bars of that, and what is blue."""
     values = inspection.attention_map(layer, head)
     received = inspection.received(layer, head).values
     keys = inspection.captured.keys
     # Colours go by the square root: one large weight would otherwise leave the rest of the map white.
     norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
-    image = axes.imshow(values, cmap=ATTENTION, norm=norm, interpolation="nearest")
-    _tokens(axes, inspection.window, keys)
+    image = cells(axes, values, cmap=_steps(ATTENTION, values), norm=norm)
+    _tokens(axes, inspection.window, keys, labels)
     _sentences(axes, inspection.window, across=keys)
     high = np.flatnonzero(received > theta)
-    _emphasise(axes, high, rows=False)
-    bars = axes.inset_axes((0.0, 1.01, 1.0, 0.12), sharex=axes)
-    colours = np.where(received > theta, MASK, "#bbbbbb")
-    bars.bar(np.arange(len(keys)), received, width=1.0, color=colours)
+    _emphasise(axes, high, labels, rows=False)
+    side = _side_of(axes)
+    bars = axes.inset_axes((0.0, 1.0 + GAP / side, 1.0, RECEIVED * len(keys) / len(inspection.window)), sharex=axes)
+    bars.bar(np.arange(len(keys)), received, width=1.0, color=np.where(received > theta, MASK, CONTROL), linewidth=0)
     bars.axhline(theta, color=BOUNDARY, linewidth=0.7, linestyle=":")
     bars.set(ylim=(0, 1), yticks=[0, 1])
     bars.tick_params(axis="x", labelbottom=False, bottom=False)
-    bars.set_ylabel("received", fontsize=8)
-    scale_bar(figure, image, axes, "attention weight A")
+    bars.tick_params(axis="y", labelsize="small", length=2)
+    bars.set_ylabel("received", fontsize="small", rotation=0, ha="right", va="center")
+    for edge in ("top", "right"):
+        bars.spines[edge].set_visible(False)
+    _scale(axes, image, "attention weight A", side)
     axes.set_ylabel("reads (query)")
     axes.set_xlabel("is read (key)")
-    return f"blue: the {len(high)} of all tokens that receive more than {theta:g} of the largest attention"
+    many = f"the {len(high)} of all tokens that receive" if len(high) != 1 else "the token that receives"
+    return bars, f"blue: {many} more than θ = {theta:g} of the largest attention; colours by the square root of A"
 
 
-def _square(size: int, title: str, above: float = 0.0) -> tuple[Picture, Axes]:
-    side = float(np.clip(2.0 + 0.1 * size, 5, 22))
-    figure = picture(side + 0.9, side * (1 + above) + 0.8, title)
-    return figure, figure.add_subplot()
+def _steps(colours: Any, values: Any) -> Any:
+    """Fewer steps of colour where cells are many, so that more of them have the same and files stay small."""
+    return colours if len(values) <= MANY else colours.resampled(colours.N // 2)
 
 
-def _tokens(axes: Axes, rows: Window, columns: Window) -> None:
+def _scale(axes: Axes, image: Any, label: str, side: float, beyond: bool = False) -> Any:
+    """The scale at the right of a matrix, as part of its axes: it takes no room of others."""
+    beside = axes.inset_axes((1 + (STRIP + 2.5 * GAP) / side, 0, BAR / side, 1))
+    figure: Any = axes.figure
+    return dressed(figure.colorbar(image, cax=beside, extend="max" if beyond else "neither"), label)
+
+
+def _strip(axes: Axes, high: list[int], along: str, size: int, side: float) -> None:
+    """A strip beside the matrix with a mark at each token that receives much attention: the cells stay free."""
+    if not high:
+        return
+    thick = (STRIP / side, (STRIP + GAP / 2) / side)
+    where = (0, 1 + GAP / 2 / side, 1, thick[0]) if along == "x" else (1 + GAP / 2 / side, 0, thick[0], 1)
+    strip = axes.inset_axes(where)
+    for place_ in high:
+        (strip.axvspan if along == "x" else strip.axhspan)(place_ - 0.5, place_ + 0.5, color=MASK, linewidth=0)
+    strip.set(xticks=[], yticks=[])
+    if along == "x":
+        strip.set_xlim(-0.5, size - 0.5)
+    else:
+        strip.set_ylim(size - 0.5, -0.5)
+    for edge in strip.spines.values():
+        edge.set_visible(False)
+
+
+def _tokens(axes: Axes, rows: Window, columns: Window, labels: _Labels) -> None:
     for axis, window, turn in ((axes.yaxis, rows, 0), (axes.xaxis, columns, 90)):
         if len(window) > LABELLED:
             continue
-        axis.set_ticks(np.arange(len(window)))
-        labels = axis.set_ticklabels([shorten(label) for label in window.labels], rotation=turn)
-        size = 8.5 if len(window) <= 40 else 6.5
-        for label in labels:
+        names = [shorten(label, labels.longest) for label in window.labels]
+        axis.set_ticks(np.arange(len(window))[:: labels.step])
+        written = axis.set_ticklabels(names[:: labels.step], rotation=turn)
+        for label in written:
             # A "$" in a token is a dollar sign, not the start of a formula.
-            label.set(fontfamily=fonts(), fontsize=size, parse_math=False)
-        axis.set_tick_params(length=1, pad=1)
+            label.set(fontfamily=_families(), fontsize=labels.size, parse_math=False)
+        if labels.step > 1:
+            axis.set_ticks(np.arange(len(window)), minor=True)
+        axis.set_tick_params(which="both", length=1, pad=1)
+        axis.set_tick_params(which="major", length=2)
 
 
-def _emphasise(axes: Axes, places: Any, rows: bool = True) -> None:
+def _emphasise(axes: Axes, places: Any, labels: _Labels, rows: bool = True) -> None:
     chosen = set(map(int, places))
     for axis in (axes.xaxis, axes.yaxis) if rows else (axes.xaxis,):
-        for place, label in enumerate(axis.get_ticklabels()):
-            if place in chosen:
+        for k, label in enumerate(axis.get_ticklabels()):
+            if k * labels.step in chosen:
                 label.set(color=MASK, fontweight="bold")
 
 
@@ -144,3 +234,98 @@ def _sentences(axes: Axes, window: Window, across: Window | None = None) -> None
         for before, after in itertools.pairwise(own):
             if which.sentence[before] != which.sentence[after]:
                 draw((before + after) / 2, color=BOUNDARY, linewidth=0.8)
+
+
+# ---------------------------------------------------------------------- where things stand
+
+
+RECEIVED = 0.12  # of the side: the bars above an attention map
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """How tokens are written on axes: every so many, how large, how long at most."""
+
+    step: int
+    size: float  # points
+    longest: int  # characters
+
+    @property
+    def said(self) -> str:
+        return f"one token in {self.step} is named" if self.step > 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Where matrices stand on a figure, in inches."""
+
+    width: float
+    side: float  # of a matrix
+    left: float  # of it: the tokens of its rows
+    below: float  # of it: the tokens of its columns
+    line: float  # the name of an axis
+    between: float  # two matrices beside each other
+    beside: bool
+    labels: _Labels
+
+    @property
+    def strip(self) -> float:
+        return STRIP + GAP / 2
+
+    @property
+    def received(self) -> float:
+        """Above an attention map."""
+        return RECEIVED * self.side + 2 * GAP + points("small") / 144
+
+    @classmethod
+    def made(cls, look: Look, rows: Window, columns: list[Window], titled: bool = False) -> _Page:
+        """Matrices as wide as the figure leaves room for, with labels that do not touch; `titled` axes have a name."""
+        most = max(len(rows), *(len(window) for window in columns))
+        own = float(np.clip(2.9 + 0.11 * most, 5.2, 20))
+        width = look.inches(own if len(columns) == 1 else float(np.clip(4.2 + 0.19 * most, 9.0, 30)))
+        beside = len(columns) > 1 and width >= BESIDE
+        line, small = points("medium") / 72, points("small") / 72
+        bar = STRIP + 2.5 * GAP + BAR + 4.2 * small + 1.6 * line
+        labels, left, below, side = _Labels(1, points("small"), 18), 0.0, 0.0, width
+        for _ in range(4):  # smaller labels leave more room, and more room larger ones
+            left = _widest([rows], labels) + 0.1 + (1.5 * line if titled else 0)
+            if titled:  # the bars above have a name as well
+                left = max(left, text_width("received 1", points("small")) + 0.16)
+            below = _widest(columns, labels) + 0.1
+            side = (width - left - bar * (2 if beside else 1)) / (2 if beside else 1)
+            labels = _fitted_labels(side, most, look)
+        return cls(width, side, left, below, 1.6 * line, bar, beside, labels)
+
+
+def _fitting(side: float, rows: Window, columns: Window, look: Look) -> _Labels:
+    """Labels for axes of somebody else's."""
+    return _fitted_labels(side, max(len(rows), len(columns)), look)
+
+
+def _fitted_labels(side: float, number: int, look: Look) -> _Labels:
+    """As large as fits, and where that is too small to be read, fewer of them."""
+    pitch = 72 * side / max(number, 1)  # points from one token to the next
+    step = max(1, int(np.ceil(SMALLEST * CROWDED / pitch)))
+    size = min(step * pitch / CROWDED, points("small"))
+    return _Labels(step, size, 18 if side > 3.5 else 12)
+
+
+def _widest(windows: list[Window], labels: _Labels) -> float:
+    """The longest label, in inches."""
+    if any(len(window) > LABELLED for window in windows):
+        return text_width("0000", points("small"))
+    names = {shorten(label, labels.longest) for window in windows for label in window.labels[:: labels.step]}
+    return max((text_width(name, labels.size, "bold") for name in names), default=0.0)
+
+
+def _side_of(axes: Axes) -> float:
+    """The shorter side of axes, in inches."""
+    figure: Any = axes.figure
+    box = axes.get_window_extent()
+    return float(min(box.width, box.height) / figure.dpi)
+
+
+def _families() -> list[str]:
+    import matplotlib
+
+    return list(dict.fromkeys([*matplotlib.rcParams["font.family"], *fonts()]))

@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.colors import Normalize
 
 from headscope.errors import HeadscopeError
+from headscope.figures.cells import cells
+from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import run_caption, shown_layers
-from headscope.figures.style import SIMILARITY, Picture, caption, picture, scale_bar
+from headscope.figures.style import SIMILARITY, Picture, dressed, finish, in_style, panel_columns, picture, points
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
+STEPS = 64  # of colour: there are many cells
 SEEN = 0.05  # of the texts must be long enough to have a pair there
 
 
-def mean_matrices(result: Result) -> Picture:
+@in_style
+def mean_matrices(result: Result, *, look: Look = SCREEN) -> Picture:
     """Mean S of an early, a middle and the last layer, over all its heads, each on its own scale."""
     layers = shown_layers([int(layer) for layer in result.dataset["layer"].values])
     matrix = result.mean_matrix()
@@ -24,17 +29,28 @@ def mean_matrices(result: Result) -> Picture:
     if not seen.any():
         raise HeadscopeError("no place in the window is reached by enough texts", "the texts have no pairs of tokens")
     size = int(np.flatnonzero(seen.any(0)).max()) + 1
-    figure = picture(3.3 * len(layers) + 0.8, 4.3, "Mean context similarity by place in the text")
-    row: Any = figure.subplots(1, len(layers), squeeze=False)[0]
-    for axes, layer in zip(row, layers, strict=True):
+    figure = picture(look, 3.3 * len(layers) + 0.8, 1.0, "Mean context similarity by place in the text")
+    columns = panel_columns(figure, len(layers), 2.2)
+    rows = -(-len(layers) // columns)
+    wide = figure.get_figwidth() / columns
+    figure.body = rows * (wide - 0.1)
+    grid: Any = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(layers) :]:
+        axes.set_visible(False)
+    least = 0.0
+    for axes, layer in zip(grid.flat, layers, strict=False):
         values = np.where(seen, matrix.sel(layer=layer).mean("head").values, np.nan)[:size, :size]
         limit = float(np.nanmax(np.abs(values))) or 1.0
         both = np.where(np.isnan(values), values.T, values) / limit
-        image = axes.imshow(both, cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
-        axes.set_title(f"layer {layer} (largest {limit:.3g})", fontsize=10)
-        axes.tick_params(labelsize=8)
-        axes.set_xlabel("place in the window", fontsize=9)
-    row[0].set_ylabel("place in the window", fontsize=9)
-    scale_bar(figure, image, row, "mean S over its largest")
-    caption(figure, run_caption(result), "Mean over texts and heads; white on the diagonal and where few texts reach.")
-    return figure
+        image = cells(axes, both, cmap=SIMILARITY.resampled(STEPS), norm=Normalize(-1, 1))
+        least = min(least, float(np.nanmin(both)))
+        axes.set_title(f"layer {layer} (largest {limit:.3g})")
+        axes.set(xlabel="place in the window (tokens)", ylabel="place in the window (tokens)")
+        axes.locator_params(nbins=max(2, int(wide / (4.5 * points("small") / 72))), integer=True)
+    shown = list(grid.flat)[: len(layers)]
+    bar = figure.colorbar(image, ax=shown, shrink=0.6 if rows == 1 else 0.4, pad=0.01, aspect=25, fraction=0.04)
+    dressed(bar, "mean S over its largest").ax.set_ylim(least, 1)
+    return finish(
+        figure, run_caption(result), "Mean over texts and heads; white on the diagonal and where few texts reach.",
+        panels=shown, names=[f"layer {layer}" for layer in layers],
+    )  # fmt: skip

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from headscope.errors import counted
-from headscope.figures.colours import BASE, CONTROL, CONTROL_DASHES, CONTROL_LABELS, WAYS
-from headscope.figures.style import THIRD_SHADES
+from headscope.figures.colours import BASE, CONTROL, CONTROL_DASHES, CONTROL_LABELS, MISSING, THIRDS_SHADE, WAYS
 from headscope.measures.block_sums import THIRDS, BlockSums
 from headscope.windows.text import in_a_line
 
@@ -43,12 +43,12 @@ def sorted_controls(result: Result, controls: Sequence[Result]) -> Runs:
 
 
 def shade_thirds(axes: Any, sums: BlockSums) -> None:
-    """Grey behind the early and the final layers."""
-    for name in THIRDS:
+    """A tint behind the early and the final layers."""
+    for name in (THIRDS[0], THIRDS[-1]):
         places = sums.third(name)
         if places:
             first, last = sums.layers[places[0]], sums.layers[places[-1]]
-            axes.axvspan(first - 0.5, last + 0.5, color=THIRD_SHADES[name], linewidth=0, zorder=0)
+            axes.axvspan(first - 0.5, last + 0.5, color=THIRDS_SHADE, linewidth=0, zorder=0)
 
 
 def over_layers(axes: Any, estimated: xr.Dataset, style: dict[str, Any], label: str = "") -> None:
@@ -59,9 +59,9 @@ def over_layers(axes: Any, estimated: xr.Dataset, style: dict[str, Any], label: 
     axes.plot(layers, estimated["value"].values, label=label or None, zorder=3, **style)
 
 
-def layer_axis(axes: Any, layers: Sequence[int]) -> None:
-    """The layers on the axis below."""
-    step = max(1, -(-len(layers) // 12))
+def layer_axis(axes: Any, layers: Sequence[int], most: int = 12) -> None:
+    """The layers on the axis below, at most so many of them named."""
+    step = max(1, -(-len(layers) // most))
     axes.set_xticks(list(layers)[::step])
     axes.set_xlim(layers[0] - 0.5, layers[-1] + 0.5)
 
@@ -91,10 +91,24 @@ def control_handles(runs: Runs) -> list[Any]:
     ]
 
 
-def legend_row(axes: Any, handles: Sequence[Any], columns: int = 4) -> None:
-    """A legend with a place of its own, where it hides nothing."""
-    axes.axis("off")
-    axes.legend(handles=handles, ncols=columns, loc="center left", fontsize=8, frameon=False, borderaxespad=0)
+def band_handle(label: str, colour: str = "#000000", alpha: float = 0.25) -> Any:
+    """A legend's entry for a band."""
+    return Patch(color=colour, alpha=alpha, linewidth=0, label=label)
+
+
+def thirds_handle() -> Any:
+    """A legend's entry for the tint behind early and final layers."""
+    return Patch(color=THIRDS_SHADE, linewidth=0, label="early and final thirds of the layers")
+
+
+def none_handle(label: str = "no effect") -> Any:
+    """A legend's entry for where there would be no effect."""
+    return Line2D([], [], color=BASE, linewidth=1.0, linestyle=(0, (4, 2)), label=label)
+
+
+def hatch_missing(axes: Any) -> None:
+    """Hatch what has no number: what is drawn above covers the rest."""
+    axes.patch.set(facecolor="white", hatch="/////", edgecolor=MISSING, linewidth=0)
 
 
 def shown_layers(layers: Sequence[int]) -> list[int]:

@@ -1,31 +1,41 @@
-"""How headscope's figures look, and how they are written."""
+"""How headscope's figures look, how they are put together, and how they are written."""
 
 from __future__ import annotations
 
+import functools
 import io
-import textwrap
+import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+import matplotlib
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, font_scalings
+from matplotlib.textpath import TextToPath
 
 from headscope.errors import HeadscopeError
+from headscope.figures.look import SCREEN, Look
 from headscope.files import disk_file, written_whole
 from headscope.windows.text import in_a_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Zero is white, similarity darkens towards violet, dissimilarity stays a light blue: readable in grey as well.
 SIMILARITY = LinearSegmentedColormap.from_list(
     "headscope",
     [(0.0, "#7fb8dd"), (0.5, "#ffffff"), (0.62, "#fdc98d"), (0.75, "#e8590c"), (0.88, "#6a1b7d"), (1.0, "#16002e")],
-    N=512,
+    N=128,
 )
-ATTENTION = LinearSegmentedColormap.from_list("attention", ["#ffffff", "#74c476", "#00441b"], N=256)
-MASK = "#0072b2"
+ATTENTION = LinearSegmentedColormap.from_list("attention", ["#ffffff", "#74c476", "#00441b"], N=128)
 BOUNDARY = "#555555"
 FORMATS = ("svg", "pdf", "png")
 # No date: the same result makes the same file.
@@ -44,21 +54,33 @@ FONTS = (
     "Symbola",
     "Unifont",
 )
+EDGE = 0.04  # inches between the figure's edge and what is drawn
+HINTED = 1.04  # letters that are fitted to pixels take a little more room than they should
+LINE = 1.3  # the height of a line of text, in sizes of its letters
 
 
 class Picture(Figure):
     """A figure that shows itself in a notebook, and that knows its caption; it never touches pyplot's state."""
 
     caption = ""
+    look: Look = SCREEN
+    body: float = 0.0  # inches: how high it is between title and caption
+    heading: str = ""
+    placed: tuple[tuple[Any, float, float, float, float], ...] = ()  # axes with their place in the body, in inches
+
+    def draw(self, renderer: Any) -> None:
+        """Draw with the fonts and sizes that the figure was made with: some labels are only made now."""
+        with matplotlib.rc_context(settings(self.look)):
+            super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
-        _write(self, buffer, "png", dpi=100)
+        _write(self, buffer, "png", dpi=round(min(200, max(100, 900 / self.get_figwidth()))))
         return buffer.getvalue()
 
     def write(self, target: Any, kind: str, *, outlines: bool = False) -> None:
         """Write into an open file; `outlines` draws letters instead of leaving them to the reader's fonts."""
-        _write(self, target, kind, dpi=160, outlines=outlines)
+        _write(self, target, kind, dpi=self.look.dots, outlines=outlines)
 
     def save(self, file: str | Path) -> Path:
         """Write as SVG, PDF or PNG, by the file's ending."""
@@ -67,47 +89,120 @@ class Picture(Figure):
         if kind not in FORMATS:
             raise HeadscopeError(f"{file.name!r} is not a figure format", f"end the name in .{', .'.join(FORMATS)}")
         with written_whole(file) as partial:
-            _write(self, partial, kind, dpi=160)
+            _write(self, partial, kind, dpi=self.look.dots)
         return file
 
 
 def _write(figure: Figure, target: Any, kind: str, dpi: int, outlines: bool = False) -> None:
-    import matplotlib
-
     # Text stays text in vector formats: it can be searched, and a reader's own fonts fill in missing scripts.
-    settings: Any = {"svg.fonttype": "path" if outlines else "none", "pdf.fonttype": 42, "svg.hashsalt": "headscope"}
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
+    written: Any = {"svg.fonttype": "path" if outlines else "none", "pdf.fonttype": 42, "svg.hashsalt": "headscope"}
+    with matplotlib.rc_context(written), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(target, format=kind, dpi=dpi, metadata=METADATA.get(kind))
 
 
-def picture(width: float, height: float, title: str) -> Picture:
-    """An empty figure in headscope's style, its title at the top left."""
-    figure = Picture(figsize=(width, height), layout="constrained")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-    return figure
+# ---------------------------------------------------------------------- fonts and sizes
 
 
-def caption(figure: Picture, *lines: str, panels: Iterable[str] = ()) -> None:
-    """Say under the figure what it shows; empty lines are left out. Titles of `panels` are for those who cannot see."""
-    shown = [in_a_line(line) for line in lines if line]  # names in it may hold anything
-    figure.caption = "; ".join([*shown, *([f"panels: {', '.join(panels)}"] if panels else [])])
-    across = int(figure.get_figwidth() * 15)  # letters of this size that fit
-    wrapped = [part for line in shown for part in textwrap.wrap(line, across)]
-    figure.supxlabel("\n".join(wrapped), fontsize=8, x=0.01, ha="left", parse_math=False)
-
-
-def scale_bar(figure: Picture, image: Any, axes: Any, label: str) -> None:
-    """A slim colour bar."""
-    bar = figure.colorbar(image, ax=axes, shrink=0.5, pad=0.01, aspect=35, fraction=0.03)
-    bar.set_label(label, fontsize=9)
-    bar.ax.tick_params(labelsize=8)
-
-
+@functools.lru_cache(maxsize=1)
 def fonts() -> list[str]:
     """The fonts of FONTS that this machine has."""
     have = {font.name for font in font_manager.fontManager.ttflist}
     return [name for name in FONTS if name in have]
+
+
+@functools.lru_cache(maxsize=64)
+def settings(look: Look) -> Any:
+    """Matplotlib's settings for a look. Sizes in figures are relative to the size of an axis label."""
+    have = {font.name for font in font_manager.fontManager.ttflist}
+    if look.font is not None and look.font not in have:
+        raise HeadscopeError(
+            f"there is no font {look.font!r} on this machine", f"install it, or use one of {', '.join(sorted(have))}"
+        )
+    return {
+        "font.size": look.size,
+        "font.family": [*([look.font] if look.font else []), *fonts()],
+        "axes.titlesize": "medium",
+        "axes.labelsize": "medium",
+        "xtick.labelsize": "small",
+        "ytick.labelsize": "small",
+        "legend.fontsize": "small",
+        "axes.linewidth": 0.6,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "xtick.minor.width": 0.4,
+        "ytick.minor.width": 0.4,
+        "xtick.major.size": 2.5,
+        "ytick.major.size": 2.5,
+        "xtick.minor.size": 1.5,
+        "ytick.minor.size": 1.5,
+        "axes.labelpad": 2.5,
+        "axes.titlepad": 4.0,
+    }
+
+
+def in_style(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function that draws with the fonts and sizes of its `look`; into given axes, with those of their owner."""
+
+    @functools.wraps(function)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
+        if kwargs.get("ax") is not None:
+            return function(*args, **kwargs)
+        look: Any = kwargs.get("look") or SCREEN
+        with matplotlib.rc_context(settings(look)):
+            return function(*args, **kwargs)
+
+    return drawn
+
+
+def points(size: str = "medium") -> float:
+    """How large letters of a relative size are.
+
+    >>> with matplotlib.rc_context({"font.size": 10}):
+    ...     points("medium"), round(points("small"), 2)
+    (10.0, 8.33)
+    """
+    return float(matplotlib.rcParams["font.size"]) * font_scalings[size]
+
+
+def text_width(text: str, size: float, weight: str = "normal") -> float:
+    """How wide a line of text is, in inches."""
+    return _measured(text, size, weight, tuple(matplotlib.rcParams["font.family"]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _measured(text: str, size: float, weight: str, family: tuple[str, ...]) -> float:
+    properties = FontProperties(family=list(family), size=size, weight=weight)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        return float(TextToPath().get_text_width_height_descent(text, properties, ismath=False)[0]) / 72
+
+
+def wrapped(text: str, inches: float, size: str = "medium", weight: str = "normal") -> str:
+    """Text over as many lines as it takes; a word that is too long has a line of its own.
+
+    >>> wrapped("a title of some length", 0.9).count("\\n") > 0, wrapped("a title of some length", 9)
+    (True, 'a title of some length')
+    """
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and HINTED * text_width(longer, points(size), weight) <= inches:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+def balanced(text: str, inches: float, size: str = "medium") -> str:
+    """Text over as few lines as it takes, of about the same length: no last line with a single short word."""
+    found = wrapped(text, inches, size)
+    for narrower in np.linspace(inches, inches / 2, 9)[1:]:
+        shorter = wrapped(text, float(narrower), size)
+        if shorter.count("\n") > found.count("\n"):
+            break
+        found = shorter
+    return found
 
 
 def shorten(label: str, longest: int = 18) -> str:
@@ -119,14 +214,169 @@ def shorten(label: str, longest: int = 18) -> str:
     return label if len(label) <= longest else label[: longest - 1] + "…"
 
 
-def symmetric_limit(values: Any, counting: Any) -> float:
-    """The largest |value| among the pairs of tokens that count; 1 where there is none."""
-    inner = np.abs(values[np.ix_(counting, counting)])
-    largest = float(inner.max(initial=0))
-    return largest or 1.0
+# ---------------------------------------------------------------------- a figure and its parts
 
 
-THIRD_SHADES = {"early": "#f2f2f2", "middle": "#ffffff", "final": "#e9e9e9"}
+def picture(look: Look, width: float, height: float, title: str) -> Picture:
+    """An empty figure; `width` is its own, where the look asks for none, `height` that without title and caption."""
+    figure = Picture(figsize=(look.inches(width), height), layout="constrained")
+    figure.look, figure.body, figure.heading = look, height, title
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=EDGE, h_pad=EDGE, wspace=0.02, hspace=0.03)
+    return figure
+
+
+def placed_picture(look: Look, width: float, height: float, title: str) -> Picture:
+    """The same for panels that are put at places in inches, with `place`; `width` is the figure's."""
+    figure = Picture(figsize=(width, height))
+    figure.look, figure.body, figure.heading = look, height, title
+    return figure
+
+
+def place(figure: Picture, left: float, bottom: float, wide: float, high: float) -> Any:
+    """Axes at a place between title and caption, in inches from the lower left."""
+    axes = figure.add_axes((0, 0, 1, 1), label=f"{len(figure.placed)}")
+    figure.placed = (*figure.placed, (axes, left, bottom, wide, high))
+    axes.set_position(
+        (left / figure.get_figwidth(), bottom / figure.body, wide / figure.get_figwidth(), high / figure.body)
+    )
+    return axes
+
+
+def finish(
+    figure: Picture,
+    *lines: str,
+    panels: Sequence[Any] = (),
+    handles: Sequence[Any] = (),
+    names: Iterable[str] = (),
+) -> Picture:
+    """Put the title and a legend above, say below what is shown, and letter the panels; empty lines are left out.
+
+    The figure grows by what is put above and below, so that panels keep their size. `names` are of panels, for those
+    who cannot see them.
+    """
+    look, width = figure.look, figure.get_figwidth()
+    shown = [in_a_line(line) for line in lines if line]  # names in it may hold anything
+    also = [f"panels: {', '.join(names)}"] if names else []
+    figure.caption = "; ".join([*shown, *also])
+    title = wrapped(figure.heading, width - 2 * EDGE, "large", "bold") if look.title else ""
+    below = "\n".join(wrapped(line, width - 2 * EDGE, "small") for line in shown) if look.caption else ""
+    columns, legend = _legend_size(handles, width)
+    above = (_height(title, "large") + 2 * EDGE) * bool(title)
+    under = (_height(below, "small") + 2 * EDGE) * bool(below)
+    whole = figure.body + above + legend + under
+    figure.set_size_inches(width, whole)
+    side = EDGE / width
+    if title:
+        figure.suptitle(
+            title, x=side, y=1 - EDGE / whole, ha="left", va="top", fontsize="large", fontweight="bold",
+            in_layout=False, linespacing=1.15,
+        )  # fmt: skip
+    if handles:
+        key = figure.legend(
+            handles=handles, ncols=columns, loc="upper left", bbox_to_anchor=(side, 1 - above / whole),
+            frameon=False, borderaxespad=0, borderpad=0.2, columnspacing=1.4, handletextpad=0.6,
+        )  # fmt: skip
+        key.set_in_layout(False)
+    if below:
+        figure.supxlabel(
+            below, x=side, y=EDGE / whole, ha="left", va="bottom", fontsize="small", parse_math=False,
+            in_layout=False, linespacing=1.15,
+        )  # fmt: skip
+    engine: Any = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(rect=(0, under / whole, 1, figure.body / whole))
+    for axes, left, bottom, wide, high in figure.placed:
+        axes.set_position((left / width, (under + bottom) / whole, wide / width, high / whole))
+    for place, axes in enumerate(panels):
+        letter(axes, look.letter(place))
+    return figure
+
+
+def one_panel(look: Look, width: float, height: float, title: str, ax: Any) -> tuple[Picture | None, Any]:
+    """A figure with one panel and its axes; or no figure, and the axes that were given."""
+    if ax is not None:
+        return None, ax
+    figure = picture(look, width, height, title)
+    return figure, figure.add_subplot()
+
+
+def finish_panel(
+    figure: Picture | None, axes: Any, look: Look, title: str, *lines: str, handles: Sequence[Any] = ()
+) -> Picture | Axes:
+    """Finish the figure; or give axes that are somebody else's their title and legend, and nothing else."""
+    if figure is not None:
+        return finish(figure, *lines, panels=[axes], handles=handles)
+    if look.title:
+        axes.set_title(title)
+    if handles:
+        axes.legend(handles=handles, fontsize="small", frameon=False)
+    given: Axes = axes
+    return given
+
+
+def inches_wide(axes: Any) -> float:
+    """How wide the figure is that axes belong to; of axes that are somebody else's, they themselves."""
+    figure = axes.figure
+    return float(figure.get_figwidth() if isinstance(figure, Picture) else axes.get_window_extent().width / figure.dpi)
+
+
+def letter(axes: Any, text: str) -> None:
+    """Write a panel's letter over its upper left corner."""
+    if text:
+        axes.annotate(
+            text, (0, 1), (-2, 3), xycoords="axes fraction", textcoords="offset points", ha="right", va="bottom",
+            fontsize="large", fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+
+
+def _height(text: str, size: str) -> float:
+    """How high lines of text are, in inches."""
+    return (text.count("\n") + 1) * LINE * points(size) / 72
+
+
+def _legend_size(handles: Sequence[Any], width: float) -> tuple[int, float]:
+    """Columns of a legend over the whole width, and its height in inches."""
+    if not handles:
+        return 1, 0.0
+    size = points("small")
+    widest = max(text_width(str(handle.get_label()), size) for handle in handles)
+    columns = max(1, min(len(handles), int((width - 2 * EDGE) / (widest + 4.2 * size / 72))))
+    rows = math.ceil(len(handles) / columns)
+    return math.ceil(len(handles) / rows), (rows * 1.55 + 0.8) * size / 72
+
+
+def panel_columns(figure: Picture, most: int, inches: float) -> int:
+    """How many panels stand beside each other, if each wants so many inches at the usual size of letters."""
+    return max(1, min(most, int(figure.get_figwidth() / (inches * figure.look.size / 9))))
+
+
+def panel_title(axes: Any, text: str, inches: float) -> None:
+    """The title of a panel, wrapped to its width."""
+    axes.set_title(balanced(text, inches), linespacing=1.1)
+
+
+def colour_bar(axes: Any, image: Any, label: str = "", extend: str = "neither", shrink: float = 1.0) -> Any:
+    """A slim scale beside a panel, as vectors; `extend` marks ends beyond which colours do not change."""
+    bar = axes.figure.colorbar(
+        image, ax=axes, fraction=0.06, pad=0.02, aspect=22 * shrink, shrink=shrink, extend=extend
+    )
+    return dressed(bar, label)
+
+
+def dressed(bar: Any, label: str) -> Any:
+    """A colour bar in style: no bitmap, no lines between its steps."""
+    bar.solids.set_rasterized(False)
+    bar.solids.set_edgecolor("face")
+    bar.solids.set_linewidth(0.3)
+    bar.outline.set_linewidth(0.5)
+    bar.ax.tick_params(which="both", labelsize="small", length=2, width=0.5, pad=1.5)
+    if label:
+        bar.set_label(label, fontsize="medium")
+    return bar
+
+
+# ---------------------------------------------------------------------- axes
 
 
 def by_logarithms(axis: Any) -> None:
@@ -140,15 +390,6 @@ def by_logarithms(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def wrapped(text: str, across: int) -> str:
-    """Text over as many lines as it takes.
-
-    >>> wrapped("a title of some length", 12)
-    'a title of\\nsome length'
-    """
-    return "\n".join(textwrap.wrap(text, across))
-
-
 def spread_widely(values: Any) -> bool:
     """Whether ratios lie so far apart that they are better drawn by logarithms.
 
@@ -159,9 +400,26 @@ def spread_widely(values: Any) -> bool:
 
 
 def plain_axes(axes: Any) -> None:
-    """Only the axes that are read, and small figures on them."""
+    """Only the axes that are read."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.tick_params(labelsize=8)
-    axes.xaxis.label.set_size(9)
-    axes.yaxis.label.set_size(9)
+
+
+def whole_numbers(axis: Any, numbers: Sequence[int], most: int) -> None:
+    """Ticks at some of the numbers, at equal steps, and at places of the axis from 0 on.
+
+    >>> from matplotlib.figure import Figure
+    >>> axes = Figure().add_subplot()
+    >>> whole_numbers(axes.xaxis, range(12), 6)
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['0', '2', '4', '6', '8', '10']
+    """
+    step = max(1, -(-len(numbers) // max(1, most)))
+    axis.set_ticks(range(0, len(numbers), step), [str(number) for number in list(numbers)[::step]])
+
+
+def symmetric_limit(values: Any, counting: Any) -> float:
+    """The largest |value| among the pairs of tokens that count; 1 where there is none."""
+    inner = np.abs(values[np.ix_(counting, counting)])
+    largest = float(inner.max(initial=0))
+    return largest or 1.0

@@ -6,11 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
+from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from headscope.choices import THRESHOLDS
-from headscope.figures.colours import BASE, STATE_INKS, VERDICT_INKS, WAYS
-from headscope.figures.parts import run_caption
-from headscope.figures.style import Picture, by_logarithms, caption, picture, plain_axes, spread_widely, wrapped
+from headscope.figures.colours import BASE, STATE_INKS, TOO_SMALL, VERDICT_INKS, WAYS
+from headscope.figures.look import SCREEN, Look
+from headscope.figures.parts import band_handle, run_caption
+from headscope.figures.style import (
+    Picture,
+    balanced,
+    by_logarithms,
+    dressed,
+    finish,
+    in_style,
+    panel_columns,
+    picture,
+    plain_axes,
+    points,
+    spread_widely,
+)
 from headscope.findings.estimates import AT_TAU
 from headscope.measures import heads_first
 from headscope.measures.derived import ratio
@@ -22,40 +38,51 @@ if TYPE_CHECKING:
 MARKED_AS = {"passes": "holds", "fails": "does not hold", "cannot tell": "open"}
 COLUMNS = 4
 DRAWS = 400
+BAND = 0.18
 
 
-def threshold_choice(result: Result) -> Picture:
+@in_style
+def threshold_choice(result: Result, *, look: Look = SCREEN) -> Picture:
     """What is left at each threshold: similar pairs over τ, high-attention tokens over θ, a line for each layer."""
     sums = result.blocks
-    figure = picture(9.6, 4.1, "The choice of thresholds")
-    left, right = figure.subplots(1, 2)
+    figure = picture(look, 9.6, 1.0, "The choice of thresholds")
+    columns = panel_columns(figure, 2, 2.6)
+    figure.body = 2 // columns * min(3.6, 0.7 * figure.get_figwidth() / columns + 0.3)
+    grid: Any = figure.subplots(2 // columns, columns, squeeze=False)
+    left, right = grid.flat
     levels = sums.by_level.sum((0, -1))  # (L, H, level)
     reached = ratio(np.cumsum(levels[..., ::-1], axis=-1)[..., ::-1], levels.sum(-1, keepdims=True))
     similar = heads_first.median(np.moveaxis(reached, 1, -1))  # (L, level): the median over heads
     tokens = max(float(sums.stored["tokens"].sum()), 1)
     attended = heads_first.median(np.moveaxis(sums.stored["attended"].sum((0, -1)), 1, -1)) / tokens  # (L, θ)
-    shades = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(sums.layers)))
-    for place, layer in enumerate(sums.layers):
-        named = f"layer {layer}" if place in (0, len(sums.layers) // 2, len(sums.layers) - 1) else None
-        style = {"color": shades[place], "linewidth": 1.2, "linestyle": ("-", "--", "-.")[place % 3], "label": named}
+    layers = list(sums.layers)
+    shades = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(layers))))
+    for place in range(len(layers)):
+        style = {"color": shades(place), "linewidth": 1.2}
         left.plot(THRESHOLDS, _drawn(similar[place, 2:]), **style)
         right.plot(THRESHOLDS, _drawn(attended[place]), **style)
     for axes, label, own, what in (
-        (left, "τ", result.settings["tau"], "share of pairs with a level of at least τ"),
-        (right, "θ", result.settings["theta"], "share of tokens that receive more than θ"),
+        (left, "τ", result.settings["tau"], "share of pairs with\na level of at least τ"),
+        (right, "θ", result.settings["theta"], "share of tokens that\nreceive more than θ"),
     ):
         axes.axvline(own, color=BASE, linestyle=(0, (4, 2)), linewidth=1)
         axes.set(xlabel=label, ylabel=what, yscale="log")
         by_logarithms(axes.yaxis)
         plain_axes(axes)
-    left.legend(fontsize=8, frameon=False)
-    caption(
+    norm = BoundaryNorm(np.arange(len(layers) + 1) - 0.5, len(layers))
+    mappable = matplotlib.cm.ScalarMappable(norm, shades)
+    bar = dressed(figure.colorbar(mappable, ax=list(grid.flat), pad=0.01, aspect=30, fraction=0.04), "layer")
+    step = max(1, -(-len(layers) // int(72 * figure.body * 0.8 / (1.4 * points("small")))))
+    bar.set_ticks(range(0, len(layers), step), labels=[str(layer) for layer in layers[::step]])
+    bar.ax.minorticks_off()
+    own = Line2D([], [], color=BASE, linewidth=1.0, linestyle=(0, (4, 2)), label="the run's own threshold")
+    return finish(
         figure,
         run_caption(result),
         "A line for each layer: the median over its heads. Dashed: the run's own choice. Lines end where the typical "
         "head has none left.",
-    )
-    return figure
+        panels=[left, right], handles=[own],
+    )  # fmt: skip
 
 
 def _drawn(shares: Any) -> Any:
@@ -63,45 +90,62 @@ def _drawn(shares: Any) -> Any:
     return np.where(shares > 0, shares, np.nan)
 
 
-def sensitivity_figure(result: Result) -> Picture:
+@in_style
+def sensitivity_figure(result: Result, *, look: Look = SCREEN) -> Picture:
     """Every statistic over the threshold that it depends on, with its interval and whether it passes."""
     swept = result.sensitivity(draws=DRAWS)
     rows_of = [row for row in (swept.isel(claim=k) for k in range(swept.sizes["claim"])) if str(row["over"].values)]
-    rows = -(-len(rows_of) // COLUMNS)
-    figure = picture(11.4, 2.5 * rows + 1.1, "The claims' numbers at other thresholds")
-    grid: Any = figure.subplots(rows, COLUMNS, squeeze=False)
+    figure = picture(look, 11.4, 1.0, "The claims' numbers at other thresholds")
+    columns = panel_columns(figure, COLUMNS - 1 if look.printed else COLUMNS, 2.0)
+    rows = -(-len(rows_of) // columns)
+    wide = figure.get_figwidth() / columns
+    high = max(1.8 * look.size / 9, min(2.3, 0.85 * wide))
+    figure.body = rows * high
+    grid: Any = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(rows_of) :]:
         axes.set_visible(False)
     for axes, row in zip(grid.flat, rows_of, strict=False):
-        _swept(axes, row, float(swept.attrs[str(row["over"].values)]))
-    caption(
+        _swept(axes, row, float(swept.attrs[str(row["over"].values)]), high)
+    states = [
+        Line2D([], [], linestyle="", marker=VERDICT_INKS[verdict].marker, color=STATE_INKS[state], markersize=5,
+               fillstyle="none" if VERDICT_INKS[verdict].open else "full", label=state)
+        for state, verdict in MARKED_AS.items()
+    ]  # fmt: skip
+    own = Line2D([], [], color=BASE, linewidth=0.8, linestyle=":", label="the run's own threshold")
+    return finish(
         figure,
         run_caption(result),
-        "Filled dot: passes, the whole interval beyond the bound. Cross: fails. Empty square: cannot tell. Dashed: "
-        "the bound. Dotted: the run's own threshold. 1a, 1b and 6 are read off the tokens that receive more than θ: "
-        "the share of stops (closing tokens) among them over that of all, and the mean level of pairs of such tokens "
-        "less that of pairs without. At another τ than the run's own, matched pairs are pooled over texts.",
-    )
-    return figure
+        "Filled dot: passes, the whole interval beyond the bound. Cross: fails. Empty square: cannot tell. Grey: short "
+        "of the bound. Dotted: the run's own threshold. 1a, 1b and 6 are read off the tokens that receive more than "
+        "θ: the share of stops (closing tokens) among them over that of all, and the mean level of pairs of such "
+        "tokens less that of pairs without. At another τ than the run's own, matched pairs are pooled over texts.",
+        panels=list(grid.flat)[: len(rows_of)],
+        handles=[*states, band_handle("95 % interval", WAYS[AT_TAU].colour, BAND),
+                 Patch(color=TOO_SMALL, linewidth=0, label="short of the smallest effect that matters"), own],
+    )  # fmt: skip
 
 
-def _swept(axes: Any, row: Any, own: float) -> None:
+def _swept(axes: Any, row: Any, own: float, high: float) -> None:
+    dot = 0.42 * points("medium")
     at, value = row["threshold"].values, row["value"].values
     ink = WAYS[AT_TAU].colour
-    axes.axhline(float(row["bound"]), color=BASE, linewidth=1, linestyle=(0, (4, 2)))
-    axes.fill_between(at, row["low"].values, row["high"].values, color=ink, alpha=0.12, linewidth=0)
+    axes.fill_between(at, row["low"].values, row["high"].values, color=ink, alpha=BAND, linewidth=0)
     axes.plot(at, value, color=ink, linewidth=0.9)
     for x, y, state in zip(at, value, row["state"].values, strict=True):
         if str(state) in MARKED_AS and np.isfinite(y):
             look = VERDICT_INKS[MARKED_AS[str(state)]]
             fill = "none" if look.open else "full"
-            axes.plot(x, y, marker=look.marker, fillstyle=fill, color=STATE_INKS[str(state)], markersize=5)
+            axes.plot(x, y, marker=look.marker, fillstyle=fill, color=STATE_INKS[str(state)], markersize=dot)
     known = value[np.isfinite(value)]
     if float(row["none"]) == 1.0 and spread_widely(known):
         axes.set_yscale("log")
         by_logarithms(axes.yaxis)
     axes.axvline(own, color=BASE, linewidth=0.8, linestyle=":")
+    bound, (low, top) = float(row["bound"]), axes.get_ylim()
+    if np.isfinite(bound):
+        axes.set_ylim(min(low, bound), max(top, bound + 0.03 * (bound - low)))
+        axes.axhspan(axes.get_ylim()[0], bound, color=TOO_SMALL, linewidth=0, zorder=0)
     axes.set_xlabel("τ" if str(row["over"].values) == "tau" else "θ")
-    key = str(row["claim"].values).split()[0]
-    axes.set_title(wrapped(f"{key}: {row['statistic'].values}", 42), fontsize=8)
+    axes.set_title(f"claim {str(row['claim'].values).split()[0]}")
+    axes.set_ylabel(balanced(str(row["statistic"].values), high - 0.4, "small"), fontsize="small")
     plain_axes(axes)

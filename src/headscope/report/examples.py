@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
+from headscope.figures.look import SCREEN, Look
 from headscope.findings.resampling import Resampling
 from headscope.findings.specialists import SPECIALIST
 from headscope.report.excerpts import Excerpt, excerpt
@@ -140,7 +141,7 @@ def _unless_not(value: object) -> bool:
     return value is None or bool(value)
 
 
-def one_head(result: Result, tau: float | None, model: Model) -> Picture:
+def one_head(result: Result, tau: float | None, model: Model, look: Look = SCREEN) -> Picture:
     """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
     leading = leading_heads(result, tau)
     if not leading:
@@ -149,5 +150,7 @@ def one_head(result: Result, tau: float | None, model: Model) -> Picture:
     layer, head = int(best["layer"]), int(best["head"])
     texts = result.examples(layer, head, kind.shown_by, LOOKED_AT)
     text: str = min(texts["text"], key=len)
+    from headscope.figures.matrix import head_figure
+
     inspection = model.inspect(text, stack=result.name, **result.inspect_options)
-    return inspection.plot_head(layer, head, theta=result.settings["theta"])
+    return head_figure(inspection, layer, head, result.settings["theta"], look=look)

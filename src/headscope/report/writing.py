@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError, brief, counted
-from headscope.figures.catalog import CONTROLS, FIGURES, TAU, Entry, draw
+from headscope.figures.catalog import CONTROLS, FIGURES, TAU, Entry
 from headscope.figures.colours import STATE_INKS, VERDICT_INKS
+from headscope.figures.look import SCREEN, Look
 from headscope.files import make_folder_for, write_whole
 from headscope.findings import showing
 from headscope.findings.in_short import in_short
@@ -33,9 +34,9 @@ ONE_HEAD = Entry(
     "one-head",
     "One head and one text",
     "",
-    "Above, the head's attention map: each row shows what one token reads. Blue tokens receive more than θ of the "
-    "largest attention. Below, the context similarity matrix of the same head: which tokens it finds alike, whatever "
-    "it read. Lines part the sentences.",
+    "First the head's attention map: each row shows what one token reads. Blue tokens receive more than θ of the "
+    "largest attention. Then the context similarity matrix of the same head, token beside token: which tokens it "
+    "finds alike, whatever it read. Lines part the sentences.",
     one_head,
 )
 NAMED = 2  # heads above their layer that are named for each score, and as many below
@@ -121,6 +122,7 @@ def draw_all(
     model: Model | None = None,
     tau: float | None = None,
     only: Sequence[str] | None = None,
+    look: Look = SCREEN,
     tell: Callable[[str], None] | None = None,
 ) -> list[Drawn]:
     """Every figure of the catalogue, and that of one head where the model is at hand; or those that `only` names."""
@@ -135,15 +137,15 @@ def draw_all(
         names.insert(1, ONE_HEAD.name)  # after the findings
     for name in names:
         if name == ONE_HEAD.name:
-            drawn.append(_try(ONE_HEAD, lambda: one_head(result, tau, checked(model, result)), tell))
+            drawn.append(_try(ONE_HEAD, lambda: one_head(result, tau, checked(model, result), look), tell))
             continue
         entry = FIGURES[name]
         given = {TAU: tau, CONTROLS: controls}
-        options = {option: given[option] for option in entry.takes}
+        options: dict[str, Any] = {option: given[option] for option in entry.takes}
         if name == "findings" and findings is not None:
-            drawn.append(_try(entry, partial(findings_figure, result, findings), tell))
+            drawn.append(_try(entry, partial(findings_figure, result, findings, look=look), tell))
         else:
-            drawn.append(_try(entry, partial(draw, result, name, **options), tell))
+            drawn.append(_try(entry, partial(entry.draw, result, look=look, **options), tell))
     return drawn
 
 

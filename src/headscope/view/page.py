@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
 
+from headscope.figures.colours import style_variables
 from headscope.view.desk import Answer
 
 ENTRY = "main.js"
+# Colours that figures and report have as well, before the style sheet that uses them.
+COLOURS = ".headscope {{{}}} .headscope[data-theme=dark] {{{}}} "
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([a-z]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?!default)(?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
 # Types for the checker, wherever they stand, and comments that have a line of their own.
@@ -35,7 +38,8 @@ def module() -> str:
     (False, True)
     """
     folder = resources.files("headscope.view") / "web"
-    style = " ".join((folder / "style.css").read_text(encoding="utf-8").split())
+    sheet = (folder / "style.css").read_text(encoding="utf-8")
+    style = COLOURS.format(style_variables(), style_variables(dark=True)) + " ".join(sheet.split())
     joined: dict[str, str] = {}
 
     def join(name: str, above: tuple[str, ...]) -> None:

@@ -294,16 +294,16 @@ export function interval({ value, low, high, none, bound, range, width, kind, la
   const [from, to] = range.map(scaled);
   const x = (/** @type {number} */ at) =>
     6 + ((Math.min(Math.max(scaled(at), from), to) - from) / (to - from || 1)) * (width - 12);
+  if (bound !== null) {
+    picture.append(
+      vector("rect", { x: 6, y: 3, width: Math.max(0, x(bound) - 6), height: 20, class: "too-small" }),
+      vector("line", { x1: x(bound), x2: x(bound), y1: 3, y2: 23, class: "bound" }),
+    );
+  }
   picture.append(
     vector("line", { x1: 6, x2: width - 6, y1: 13, y2: 13, class: "grid" }),
     vector("line", { x1: x(none), x2: x(none), y1: 5, y2: 21, class: "none" }),
   );
-  if (bound !== null) {
-    picture.append(
-      vector("rect", { x: x(bound), y: 3, width: Math.max(0, width - 6 - x(bound)), height: 20, class: "beyond" }),
-      vector("line", { x1: x(bound), x2: x(bound), y1: 3, y2: 23, class: "bound" }),
-    );
-  }
   if (value === null) return picture;
   if (low !== null && high !== null)
     picture.append(vector("line", { x1: x(low), x2: x(high), y1: 13, y2: 13, class: "interval wide" }));

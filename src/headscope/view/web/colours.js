@@ -46,14 +46,14 @@ const SCALES = {
     ],
   },
 };
-// Where a score is above or below no effect.
+// Where a score is above or below no effect. Below stays light, on a dark page dark: in grey, what stands out is above.
 const TWO_SIDES = {
   light: [
-    [0, "#01665e"],
-    [0.25, "#5ab4ac"],
-    [0.5, "#f5f5f5"],
-    [0.75, "#d8b365"],
-    [1, "#7a4a06"],
+    [0, "#3fa79d"],
+    [0.5, "#f7f7f7"],
+    [0.65, "#e6c88c"],
+    [0.82, "#ad7a2a"],
+    [1, "#3f2500"],
   ],
   dark: [
     [0, "#7fe0d4"],
@@ -102,6 +102,15 @@ export function palette(theme, name) {
     made.set(key, colours);
   }
   return colours;
+}
+
+/**
+ * A colour that the style sheet names.
+ * @param {Element} element
+ * @param {string} name
+ */
+export function variable(element, name) {
+  return getComputedStyle(element).getPropertyValue(name).trim();
 }
 
 /**

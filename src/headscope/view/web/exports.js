@@ -107,13 +107,7 @@ function panelAsSvg({ head, text, tokens, chart }, { matrix, root }, state, them
     ),
     vector("text", { x: GAP, y: 46, "font-size": 12 }, about),
     wordsAsSvg(tokens, text),
-    vector("image", {
-      x: 2 * GAP + wide,
-      y: TOP,
-      width: side,
-      height: side,
-      href: matrix.canvas.toDataURL("image/png"),
-    }),
+    vector("g", { transform: `translate(${2 * GAP + wide} ${TOP})` }, matrix.asSvg()),
     legendAsSvg(root, head, state, theme, 2 * GAP + wide, TOP + side + 8),
   );
   const drawing = chart.querySelector("svg");

@@ -40,7 +40,7 @@ export function findingsView({ run, store }) {
   const columns = ["claim", "measured", "95 % interval", "heads beyond", "pooled"];
   const titles = [
     "",
-    "shaded: the effect matters",
+    "grey: short of the smallest effect that matters",
     "",
     "share of the heads beyond the bound",
     "what a typical pair does",
@@ -67,7 +67,7 @@ export function findingsView({ run, store }) {
     html(
       "p",
       { class: "note" },
-      "✓ passes · ✗ fails · ? cannot tell · – not run; open a claim for the sentence and every number",
+      "✓ passes · ✗ fails · ? cannot tell · – not run · grey: short of the smallest effect that matters; open a claim for the sentence and every number",
     ),
   );
   const width = kinds.length + 8; // columns

@@ -1,13 +1,15 @@
 // The matrix on a canvas: one cell for each two tokens, linked with the text, with zoom and pan.
 
 import { clamp, html } from "./dom.js";
-import { css, paletteOf } from "./colours.js";
+import { css, paletteOf, variable } from "./colours.js";
 import { gestures } from "./gestures.js";
+import { cellsAsPaths, recorder } from "./recorder.js";
 import { shades } from "./shades.js";
 
 /** @typedef {import("./head.js").Head} Head */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {{head: Head, state: State, theme: "light" | "dark", inside: boolean[] | null}} Drawn */
+/** @typedef {ReturnType<typeof recorder>["paint"] | CanvasRenderingContext2D} Paint */
 
 const LABELLED = 8; // pixels: cells of this size have their token beside them
 const MARGIN = 14; // for the strips that show sentences
@@ -62,8 +64,54 @@ export function matrixView(events) {
     if (barred(next.state)) return drawBars();
     const box = layout();
     if (!box || side <= 0) return;
-    const { head, state, theme } = next;
+    const { width, height, data } = cellColours(next, box);
     const context = sized(canvas);
+    [cells.width, cells.height] = [width, height];
+    const image = new ImageData(data, width, height);
+    /** @type {CanvasRenderingContext2D} */ (cells.getContext("2d")).putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(cells, box.margin, box.margin, box.columns * box.cell, box.rows * box.cell);
+    drawAround(context, next, box);
+    canvas.setAttribute("aria-label", described(next.head, next.state));
+    mark(marked.i, marked.j);
+  }
+
+  /**
+   * What is seen as shapes, in CSS pixels; null where nothing is drawn.
+   * @returns {SVGElement | null}
+   */
+  function asSvg() {
+    const box = layout();
+    if (!drawn || !box || side <= 0) return null;
+    const { paint, group } = recorder();
+    if (barred(drawn.state)) paintBars(paint, drawn, box);
+    else {
+      const { width, data } = cellColours(drawn, box);
+      const place = { x: box.margin, y: box.margin, width: box.columns * box.cell, height: box.rows * box.cell };
+      group.append(cellsAsPaths(data, width, place));
+      drawAround(paint, drawn, box);
+    }
+    return group;
+  }
+
+  /**
+   * Sentences, tokens, and the tokens with high attention.
+   * @param {Paint} context
+   * @param {Drawn} next
+   * @param {NonNullable<ReturnType<typeof layout>>} box
+   */
+  function drawAround(context, next, box) {
+    drawAxes(context, next, box);
+    if (next.inside && next.state.show !== "attention") drawMask(context, next.inside, box);
+  }
+
+  /**
+   * The colour of each cell, four bytes; of each pixel where cells are smaller.
+   * @param {Drawn} next
+   * @param {NonNullable<ReturnType<typeof layout>>} box
+   */
+  function cellColours(next, box) {
+    const { head, state, theme } = next;
     const colours = paletteOf(theme, state.show);
     const most = Math.ceil(side * devicePixelRatio);
     const key = [
@@ -82,31 +130,22 @@ export function matrixView(events) {
     if (shaded?.key !== key) shaded = { key, shading: shades(next, box.x, box.y, box.columns, box.rows, most) };
     const { shading } = shaded;
     const least = state.tau + 2;
-    const image = new ImageData(shading.width, shading.height);
+    const data = new Uint8ClampedArray(4 * shading.width * shading.height);
     const blank = theme === "light" ? 236 : 34;
     const paper = theme === "light" ? 255 : 21;
     for (let at = 0; at < shading.shade.length; at++) {
       const part = shading.bins[at] >= least ? 1 : FADED;
       for (let c = 0; c < 3; c++) {
-        image.data[4 * at + c] = shading.bins[at]
-          ? part * colours[3 * shading.shade[at] + c] + (1 - part) * paper
-          : blank;
+        data[4 * at + c] = shading.bins[at] ? part * colours[3 * shading.shade[at] + c] + (1 - part) * paper : blank;
       }
-      image.data[4 * at + 3] = 255;
+      data[4 * at + 3] = 255;
     }
-    [cells.width, cells.height] = [shading.width, shading.height];
-    /** @type {CanvasRenderingContext2D} */ (cells.getContext("2d")).putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(cells, box.margin, box.margin, box.columns * box.cell, box.rows * box.cell);
-    drawAxes(context, next, box);
-    if (next.inside && state.show !== "attention") drawMask(context, next.inside, box);
-    canvas.setAttribute("aria-label", described(head, state));
-    mark(marked.i, marked.j);
+    return { width: shading.width, height: shading.height, data };
   }
 
   /**
    * Sentences as strips along two sides and lines across; tokens where there is room for them.
-   * @param {CanvasRenderingContext2D} context
+   * @param {Paint} context
    * @param {Drawn} next
    * @param {NonNullable<ReturnType<typeof layout>>} box
    */
@@ -163,7 +202,7 @@ export function matrixView(events) {
 
   /**
    * Bands over the tokens with high attention.
-   * @param {CanvasRenderingContext2D} context
+   * @param {Paint} context
    * @param {boolean[]} inside
    * @param {NonNullable<ReturnType<typeof layout>>} box
    */
@@ -181,8 +220,17 @@ export function matrixView(events) {
   function drawBars() {
     const box = layout();
     if (!drawn || !box || side <= 0) return;
-    const { head, state, theme } = drawn;
-    const context = sized(canvas);
+    paintBars(sized(canvas), drawn, box);
+    canvas.setAttribute("aria-label", described(drawn.head, drawn.state));
+    mark(marked.i, marked.j);
+  }
+
+  /**
+   * @param {Paint} context
+   * @param {Drawn} next
+   * @param {NonNullable<ReturnType<typeof layout>>} box
+   */
+  function paintBars(context, { head, state, theme, inside }, box) {
     const values = state.show === "norms" ? head.norms : head.receivedShare;
     const colours = paletteOf(theme, state.show);
     let most = state.show === "norms" ? 1e-12 : 1;
@@ -201,13 +249,13 @@ export function matrixView(events) {
     }
     for (let k = 0; k < box.n && box.x + k < values.length; k++) {
       const share = Math.min(values[box.x + k] / most, 1);
-      const masked = state.show === "received" && drawn.inside?.[box.x + k];
-      context.fillStyle = masked ? "#0072b2" : css(colours, 0.25 + 0.75 * share);
+      const masked = state.show === "received" && inside?.[box.x + k];
+      context.fillStyle = masked ? variable(frame, "--mask") : css(colours, 0.25 + 0.75 * share);
       context.fillRect(left + k * wide, top + high * (1 - share), Math.max(wide - 0.5, 0.5), high * share);
     }
     if (state.show === "received") {
       const y = top + high * (1 - state.theta);
-      context.fillStyle = "#0072b2";
+      context.fillStyle = variable(frame, "--mask");
       for (let x = left; x < side - 4; x += 6) context.fillRect(x, y - 0.5, 3, 1.5);
       context.textAlign = "left";
       context.fillText("θ", side - 14, y - 8);
@@ -215,8 +263,6 @@ export function matrixView(events) {
     context.fillStyle = theme === "light" ? "#444444" : "#bbbbbb";
     context.textAlign = "center";
     context.fillText(`token ${box.x} to ${Math.min(box.x + box.n, values.length) - 1}`, side / 2, side - 8);
-    canvas.setAttribute("aria-label", described(head, state));
-    mark(marked.i, marked.j);
   }
 
   /**
@@ -299,6 +345,7 @@ export function matrixView(events) {
     frame,
     canvas,
     draw,
+    asSvg,
     mark,
     zoom,
     whole: () => events.onmove(0, 0, 0),

@@ -2,7 +2,7 @@
 
 import { atlasView } from "./atlas.js";
 import { interval } from "./charts.js";
-import { css, palette, reachOf, sided } from "./colours.js";
+import { css, palette, reachOf, sided, variable } from "./colours.js";
 import { html, refill, shown } from "./dom.js";
 import { scaleOf } from "./legend.js";
 import { wayName } from "./ways.js";
@@ -84,7 +84,7 @@ export function runAtlas({ run, store, theme }) {
         [canvas.width, canvas.height] = [1, 1];
         const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
         const share = sided(each.score, score.base, range, score.logarithmic);
-        context.fillStyle = Number.isNaN(each.score) ? "#888888" : css(colours, share);
+        context.fillStyle = Number.isNaN(each.score) ? variable(canvas, "--missing") : css(colours, share);
         context.fillRect(0, 0, 1, 1);
       },
     }));
