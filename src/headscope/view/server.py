@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import secrets
 import socket
@@ -31,16 +32,20 @@ from headscope.view.desk import Desk, Gone
 from headscope.view.guard import SECONDS, Guard, Refused, refusal, safe_headers
 from headscope.view.page import module, served_page
 from headscope.view.queues import Busy, WorkQueue
+from headscope.view.reach import LOOPBACK, checked_host, is_loopback, names_of, own_addresses, qr_picture
+from headscope.view.saving import Savings
 from headscope.windows.text import in_a_line
 
-HOST = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a request's headers to arrive
 CONNECTIONS = 256
 LONGEST_TYPED = 100_000  # characters of a text that is sent by the page
+LONGEST_ADDRESS = 40_000  # characters of what is looked at, as the page writes it into its own address
+LONGEST_IN_QR = 1_500  # … and of what a phone's camera still reads
 BINARY = "application/octet-stream"
 SAVED = "inspection.nc"
 
 TextId = Annotated[str, Path(pattern="^t[0-9a-f]{20}$")]
+FileName = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 Number = Annotated[int, Path(ge=0, le=9999)]
 Name = Annotated[str, Path(pattern=r"^\w{1,60}$")]
 Way = Annotated[
@@ -49,11 +54,14 @@ Way = Annotated[
 
 
 class TextRequest(BaseModel):
-    """A text to read; what is left out is as the viewer was started."""
+    """A text to read, or with `again` one that was read already; what is left out is as the viewer was started."""
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(max_length=LONGEST_TYPED)
+    text: str = Field("", max_length=LONGEST_TYPED)
+    again: str | None = Field(
+        None, pattern="^t[0-9a-f]{20}$", description="the id of a text: its other window or stack"
+    )
     pair: str | None = Field(None, max_length=LONGEST_TYPED)
     stack: Literal["encoder", "decoder", "cross"] | None = None
     start: int | None = Field(None, ge=0, le=10_000_000)
@@ -74,6 +82,25 @@ def _field(choice: Choice) -> Any:
 InspectRequest: Any = create_model(
     "InspectRequest", __base__=TextRequest, **{c.name: _field(c) for c in described(of_text=True)}
 )
+
+
+class SaveRequest(BaseModel):
+    """What goes into a file: texts that were read, in these readings, or the run; and what it shows at first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    texts: list[Annotated[str, Field(pattern="^t[0-9a-f]{20}$")]] = Field([], max_length=2)
+    readings: list[Reading] = Field([], max_length=4)
+    run: bool = False
+    address: str = Field("", max_length=LONGEST_ADDRESS)
+
+
+class PhoneRequest(BaseModel):
+    """What a phone is to show, as the page writes it into its own address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    address: str = Field("", max_length=LONGEST_IN_QR)
 
 
 class Problem(BaseModel):
@@ -105,18 +132,23 @@ class Download(FileResponse):
                 self.made_in.cleanup()
 
 
-def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) -> Guard:
-    """Everything the page asks for, as HTTP behind the guard, whose limits can be set."""
+def application(desk: Desk, *, token: str, hosts: list[str], home: str = "", **limits: float) -> Guard:
+    """Everything the page asks for, as HTTP behind the guard, whose limits can be set.
+
+    `home` is the page's address for other machines, empty where they cannot reach it.
+    """
     # The model reads one text at a time; what was read already is looked up beside it.
     running = WorkQueue("running", workers=1, waiting=16)
     looking = WorkQueue("looking", workers=2, waiting=64)
     counting = WorkQueue("counting", workers=1, waiting=64)  # scores of a run, which at a new τ take seconds
+    savings = Savings()
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
         yield
         for queue in (running, looking, counting):
             queue.close()
+        savings.close()
 
     app = FastAPI(
         title="headscope", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
@@ -143,8 +175,8 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
 
     @app.post("/api/texts")
     async def inspect(request: InspectRequest) -> Response:
-        options = request.model_dump(exclude={"text"})
-        return JSONResponse(await running.run(lambda: desk.inspect(request.text, **options)))
+        options = request.model_dump(exclude={"text", "again"})
+        return JSONResponse(await running.run(lambda: desk.inspect(request.text, again=request.again, **options)))
 
     @app.get("/api/texts/{name}")
     async def text(name: TextId) -> Response:
@@ -178,6 +210,25 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def dataset(name: TextId, reading: Reading) -> Response:
         folder = await looking.run(_saved, desk, name, reading)
         return Download(File(folder.name) / SAVED, folder)
+
+    @app.post("/api/files")
+    async def save(request: SaveRequest) -> Response:
+        wanted = desk.part(request.texts, run=request.run, readings=request.readings, address=request.address)
+        return JSONResponse(savings.state(savings.begin(wanted)))
+
+    @app.get("/api/files/{name}")
+    async def saving(name: FileName) -> Response:
+        return JSONResponse(savings.state(name))
+
+    @app.get("/api/files/{name}/view.html", response_class=Numbers)
+    async def saved(name: FileName) -> Response:
+        taken = savings.take(name)
+        return Download(taken.file, taken.folder)
+
+    @app.post("/api/phone")
+    async def phone(request: PhoneRequest) -> Response:
+        address = f"{home}#{request.address}" if home and request.address else home
+        return JSONResponse({"address": address, "picture": qr_picture(address) if address else ""})
 
     @app.get("/api/run")
     async def run() -> Response:
@@ -321,7 +372,9 @@ class Impatient(H11Protocol):
 
 @dataclass
 class Server:
-    """A server on loopback that is ready to run: its address is known before it starts.
+    """A server that is ready to run: its address is known before it starts.
+
+    It listens on loopback, unless it is told another address.
 
     >>> server = Server(Desk())
     >>> server.address.startswith("http://127.0.0.1:")
@@ -333,12 +386,18 @@ class Server:
     port: int = 0  # 0: any free one
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     limits: dict[str, float] = field(default_factory=dict)
+    host: str = LOOPBACK  # an address of this machine, or 0.0.0.0 for all of them
 
     def __post_init__(self) -> None:
-        self._socket = _bound(self.port)
+        self._socket = _bound(checked_host(self.host), self.port)
         self.port = self._socket.getsockname()[1]
-        hosts = [f"{name}:{self.port}" for name in (HOST, "localhost")]
-        app = application(self.desk, token=self.token, hosts=hosts, **self.limits)
+        names = names_of(self.host)
+        hosts = [f"{name}:{self.port}" for name in names]
+        self.is_open = not is_loopback(names[0])  # to other machines
+        self.address = self._at(names[0])
+        self.address_here = self._at(LOOPBACK) if LOOPBACK in names else self.address
+        home = self.address if self.is_open else ""
+        app = application(self.desk, token=self.token, hosts=hosts, home=home, **self.limits)
         config = uvicorn.Config(
             app, http=Impatient, ws="none", lifespan="on", access_log=False, log_level=logging.CRITICAL,
             timeout_keep_alive=10, timeout_graceful_shutdown=3, server_header=False, proxy_headers=False,
@@ -346,10 +405,9 @@ class Server:
         )  # fmt: skip
         self._server = uvicorn.Server(config)
 
-    @property
-    def address(self) -> str:
+    def _at(self, name: str) -> str:
         """What to open in a browser: it holds the token."""
-        return f"http://{HOST}:{self.port}/?token={self.token}"
+        return f"http://{name}:{self.port}/?token={self.token}"
 
     def run(self) -> None:
         """Serve until interrupted, then end cleanly."""
@@ -364,13 +422,17 @@ class Server:
         self._socket.close()
 
 
-def _bound(port: int) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
+        made.bind((host, port))
         made.listen()  # so that whoever is told the address may connect at once
     except (OSError, OverflowError) as error:
         made.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+            raise HeadscopeError(
+                f"--host {host} is not an address of this machine", f"use one of {', '.join(own_addresses())}"
+            ) from error
         raise HeadscopeError(f"port {port} cannot be used: {error}", "leave out --port to take a free one") from error
     return made
