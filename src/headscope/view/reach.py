@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 from contextlib import suppress
 from ipaddress import AddressValueError, IPv4Address
@@ -65,8 +66,11 @@ def names_of(host: str) -> list[str]:
 
 
 def qr_in_terminal(address: str) -> None:
-    """Print an address as a QR code."""
-    segno.make_qr(address, error="L").terminal(border=2, compact=True)
+    """Print an address as a QR code: light on dark, whatever the terminal's own colours are."""
+    drawn = io.StringIO()
+    segno.make_qr(address, error="L").terminal(drawn, border=2, compact=True)
+    for line in drawn.getvalue().splitlines():
+        print(f"\x1b[97;40m{line}\x1b[0m")
 
 
 def qr_picture(address: str) -> str:

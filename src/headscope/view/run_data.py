@@ -78,6 +78,7 @@ class RunData:
         return {
             "model": in_a_line(str(result.model["name"])),
             "stack": result.name,
+            "stacks": list(result.stacks),
             "texts": in_a_line(str(result.texts["name"])),
             "windows": int(sums.texts.sum()),
             "blocks": sums.blocks,

@@ -79,11 +79,7 @@ export function numbersView({ onpoint, onpick }) {
     html(
       "thead",
       {},
-      html(
-        "tr",
-        {},
-        ...["token, place", "token, place", "related", "level"].map((each) => html("th", { scope: "col" }, each)),
-      ),
+      html("tr", {}, ...["token", "token", "related", "level"].map((each) => html("th", { scope: "col" }, each))),
     ),
     html("tbody", {}, ...rows, nothing),
   );

@@ -36,6 +36,7 @@ export function runAtlas({ run, store, theme, onpressed }) {
   const progress = progressView();
   const meaning = html("p", { class: "note" });
   const legend = html("div", { class: "legend" });
+  const order = html("p", { class: "note" });
   const ranking = html("div", { class: "ranking", role: "group", "aria-label": "Heads by score, with intervals" });
   const side = html(
     "aside",
@@ -47,6 +48,7 @@ export function runAtlas({ run, store, theme, onpressed }) {
     html("div", { class: "atlas-holder" }, atlas.grid),
     legend,
     html("h3", {}, "With intervals"),
+    order,
     ranking,
   );
 
@@ -158,10 +160,10 @@ export function runAtlas({ run, store, theme, onpressed }) {
    * @param {Quantity} score
    */
   function showRanking(tiles, score) {
-    const order = tiles
+    const sorted = tiles
       .filter((each) => !Number.isNaN(each.score))
       .sort((a, b) => (b.order ?? b.score) - (a.order ?? a.score));
-    const ends = order.length > 2 * ENDS ? [...order.slice(0, ENDS), null, ...order.slice(-ENDS)] : order;
+    const ends = sorted.length > 2 * ENDS ? [...sorted.slice(0, ENDS), null, ...sorted.slice(-ENDS)] : sorted;
     const limits = (/** @type {Tile} */ each) => [number(1, each.layer, each.head), number(2, each.layer, each.head)];
     const known = ends.flatMap((each) => (each ? [each.score, ...limits(each)] : []));
     const numbers = [...known, score.base ?? NaN].filter((each) => !Number.isNaN(each));
@@ -193,6 +195,7 @@ export function runAtlas({ run, store, theme, onpressed }) {
         html("b", {}, shown(each.score)),
       );
     });
+    refill(order, now?.pure ? "the purest first, each with its own preference" : "");
     refill(ranking, ...rows);
   }
 

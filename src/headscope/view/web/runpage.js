@@ -185,9 +185,11 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
         runScore: known ? state.runScore : (scores[3] ?? scores[0]).name,
       });
       run = answer;
-      tell(
-        `${run.model} · ${run.stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`,
-      );
+      const others = run.stacks.filter((/** @type {string} */ each) => each !== run.stack);
+      const stack = others.length
+        ? `${run.stack} (started with --stack ${others.join(" or ")} it shows that)`
+        : run.stack;
+      tell(`${run.model} · ${stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`);
       views = makeViews(run);
       refill(
         controls,
