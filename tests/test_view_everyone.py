@@ -287,8 +287,15 @@ def test_on_a_phone_and_in_the_dark(browser: Any, address: str, seen: Inspection
     page.tap(f".token[data-place='{busiest}']")
     tab.settle()
     assert classed(page, "high") == {i + j - busiest for i, j in highs(seen, LAYER, HEAD, 0.5) if busiest in (i, j)}
-    page.tap("[data-layer='2'][data-head='2']")
+    page.tap("[data-layer='2'][data-head='2']")  # far below
     page.wait_for_selector(".panel[data-head='2.2']")
+    in_view = "() => { const e = document.querySelector('#headscope').shadowRoot.querySelector('%s');"
+    in_view += " const y = e.getBoundingClientRect().top; return y > -2 && y < 422 }"
+    page.wait_for_function(in_view % ".panel h2")
+    page.tap(".panel .to-atlas")
+    page.wait_for_function(in_view % "aside h2")
+    page.tap("button[aria-label='what τ means']")
+    assert "counts as similar" in page.inner_text(".explained")
     page.evaluate("() => { location.hash = 'page=run&rlayer=6&rhead=2' }")
     page.wait_for_selector(".example")
     page.wait_for_selector(".run-page[data-findings]")
