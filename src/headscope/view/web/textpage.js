@@ -69,7 +69,7 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
       ["svg", "SVG picture"],
       ["png", "PNG picture"],
       ["csv", "CSV of similar pairs"],
-      ...(source.download ? [/** @type {[string, string]} */ (["nc", ".nc, everything"])] : []),
+      ...(source.download ? [/** @type {[string, string]} */ (["nc", ".nc file, everything"])] : []),
       ...(source.save ? [/** @type {[string, string]} */ (["html", "One HTML file of this view"])] : []),
       ...(source.home === "notebook" ? [] : [/** @type {[string, string]} */ (["link", "Copy link to this view"])]),
       ...(source.phone ? [/** @type {[string, string]} */ (["phone", "Open on a phone …"])] : []),

@@ -77,7 +77,8 @@ export function tokensView(text, events) {
     return token ? Number(token.getAttribute("data-place")) : -1;
   };
   list.addEventListener("pointerover", (event) => {
-    if (event.pointerType !== "touch") events.onhover(which(event));
+    // On a phone whatever comes to lie under a finger that has scrolled is not pointed at.
+    if (event.pointerType !== "touch" && !matchMedia("(hover: none)").matches) events.onhover(which(event));
   });
   list.addEventListener("pointerleave", () => events.onhover(-1));
   list.addEventListener("click", (event) => events.onpick(which(event)));
