@@ -12,7 +12,6 @@ from typing import Any
 from headscope.errors import HeadscopeError
 from headscope.view.desk import Desk, Gone
 from headscope.view.later import Later
-from headscope.view.queues import Busy
 from headscope.view.single import check_size, write_html
 
 KEPT = 2  # files that wait to be fetched
@@ -56,7 +55,7 @@ class Savings:
         check_size(desk)
         with self._lock:
             if any(not each.is_ready for each in self._files.values()):
-                raise Busy("another file is being written; try again when it is done")
+                raise HeadscopeError("another file is being written", "save this one when it is done")
             name = secrets.token_hex(8)
             self._files[name] = Saving(desk)
             while len(self._files) > KEPT:

@@ -1,8 +1,7 @@
-"""The local server: a FastAPI application behind the guard, and uvicorn with patience that ends."""
+"""The server: a FastAPI application behind the guard, run by uvicorn with patience that ends (`connections`)."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import secrets
@@ -15,7 +14,6 @@ from pathlib import Path as File
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
-import h11
 import uvicorn
 from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,21 +21,19 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headscope.choices import Choice, Reading, described
 from headscope.errors import HeadscopeError, brief
 from headscope.version import __version__
+from headscope.view.connections import Impatient
 from headscope.view.desk import Desk, Gone
-from headscope.view.guard import SECONDS, Guard, Refused, refusal, safe_headers
+from headscope.view.guard import Guard
 from headscope.view.page import module, served_page
 from headscope.view.queues import Busy, WorkQueue
 from headscope.view.reach import LOOPBACK, checked_host, is_loopback, names_of, own_addresses, qr_picture
 from headscope.view.saving import Savings
 from headscope.windows.text import in_a_line
 
-PATIENCE = 10.0  # seconds for a request's headers to arrive
-CONNECTIONS = 256
 LONGEST_TYPED = 100_000  # characters of a text that is sent by the page
 LONGEST_ADDRESS = 40_000  # characters of what is looked at, as the page writes it into its own address
 LONGEST_IN_QR = 1_500  # … and of what a phone's camera still reads
@@ -213,16 +209,18 @@ def application(desk: Desk, *, token: str, hosts: list[str], home: str = "", **l
 
     @app.post("/api/files")
     async def save(request: SaveRequest) -> Response:
+        if not request.texts and not request.run:
+            raise HeadscopeError("there is nothing to save", "name a text that was read, or the run")
         wanted = desk.part(request.texts, run=request.run, readings=request.readings, address=request.address)
         return JSONResponse(savings.state(savings.begin(wanted)))
 
-    @app.get("/api/files/{name}")
-    async def saving(name: FileName) -> Response:
-        return JSONResponse(savings.state(name))
+    @app.get("/api/files/{file}")
+    async def saving(file: FileName) -> Response:
+        return JSONResponse(savings.state(file))
 
-    @app.get("/api/files/{name}/view.html", response_class=Numbers)
-    async def saved(name: FileName) -> Response:
-        taken = savings.take(name)
+    @app.get("/api/files/{file}/view.html", response_class=Numbers)
+    async def saved(file: FileName) -> Response:
+        taken = savings.take(file)
         return Download(taken.file, taken.folder)
 
     @app.post("/api/phone")
@@ -306,68 +304,6 @@ def _saved(desk: Desk, name: str, reading: str) -> TemporaryDirectory[str]:
         folder.cleanup()
         raise
     return folder
-
-
-# ---------------------------------------------------------------------- uvicorn
-
-
-async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
-    """The answer to whoever connects when too many are there already."""
-    headers, body = refusal(Refused(503, "too many connections at once; try again in a moment"))
-    await send({"type": "http.response.start", "status": 503, "headers": [*headers, *safe_headers()]})
-    await send({"type": "http.response.body", "body": body})
-
-
-class Impatient(H11Protocol):
-    """A connection that is closed where headers trickle in, or where nobody reads the answer."""
-
-    patience, limit = PATIENCE, SECONDS + 5
-    _clock: asyncio.TimerHandle | None = None
-
-    def _wait(self, seconds: float | None) -> None:
-        """Begin to count anew; None: do not count."""
-        if self._clock is not None:
-            self._clock.cancel()
-        self._clock = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS:
-            self.app = crowded
-        self._wait(self.patience)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came, by the clock."""
-        if self._clock is None:
-            self._wait(self.patience)  # the next request on a connection that was kept
-        super().data_received(data)
-
-    def handle_events(self) -> None:
-        """Once a request has begun, it has as long as any request; those sent ahead begin here too."""
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before:
-            self._wait(self.limit)
-
-    def on_response_complete(self) -> None:
-        """Stop the clock until somebody speaks again; an answer that is not all gone yet must go in time."""
-        self._wait(self.limit if self.transport.get_write_buffer_size() else None)
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the clock."""
-        self._wait(None)
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP as everything else is refused."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            headers, body = refusal(Refused(400, msg))
-            start = h11.Response(status_code=400, headers=[*headers, *safe_headers()], reason=b"Bad Request")
-            for event in (start, h11.Data(data=body), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
 
 
 @dataclass
