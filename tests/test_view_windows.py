@@ -33,6 +33,9 @@ def test_windows_are_turned_like_pages(tab: Tab, address: str, seen: Inspection)
     assert page.get_attribute(".panel", "data-head") == f"{LAYER}.{HEAD}"
     page.evaluate("document.activeElement.blur()")
     assert f"tokens 0 to 126 of {last}" in turned(page, lambda: page.keyboard.press(","))  # a whole window again
+    turned(page, lambda: page.keyboard.press("."))
+    tab.look_at("It rains. It rains again.")  # another text begins at its beginning
+    assert "tokens 0 to 9 of 9" in page.inner_text(".telling")
 
 
 def test_a_text_longer_than_can_be_typed_is_turned_by_its_name(embedded: headscope.Model) -> None:

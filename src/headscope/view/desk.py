@@ -192,7 +192,9 @@ class Desk:
 
         seen = self._seen(name)
         with seen.lock:
-            return {"id": name} | arrays.header(seen.inspection, self.readings_of(seen.inspection))
+            stacks = [] if self._model is None else list(self._model.stacks)
+            own = {"id": name, "stacks": stacks}  # those that the text can be read again in
+            return own | arrays.header(seen.inspection, self.readings_of(seen.inspection))
 
     def readings_of(self, inspection: Inspection) -> list[str]:
         """The readings that a text is shown in, the one to begin with first."""

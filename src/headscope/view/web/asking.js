@@ -14,6 +14,11 @@ export function askingForm({ about, onask, onwindow }) {
     rows: 2,
     placeholder: "Type or paste a text",
     "aria-label": "The text to look at",
+    // Another text begins at its beginning, wherever the window of the last one stood.
+    oninput: () => {
+      const start = /** @type {HTMLInputElement | null} */ (form.querySelector("[name=start]"));
+      if (start) start.value = "0";
+    },
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
       event.stopPropagation();

@@ -91,16 +91,16 @@ const STACKS = /** @type {Record<string, string>} */ ({
 
 /**
  * @param {{
- *   store: Store, readings: {name: string, meaning: string}[], stacks: string[], saves: [string, string][],
- *   onsave: (kind: string) => void, onstack: (name: string) => void,
+ *   store: Store, readings: {name: string, meaning: string}[], saves: [string, string][],
+ *   onsave: (kind: string) => void, onstack: ((name: string) => void) | null,
  * }} spec
  */
-export function controlBar({ store, readings, stacks, saves, onsave, onstack }) {
+export function controlBar({ store, readings, saves, onsave, onstack }) {
   const explained = explainer();
   const stack = switchOf(
     "Which stack of the model",
-    stacks.map((name) => ({ name, title: STACKS[name] ?? "" })),
-    onstack,
+    Object.entries(STACKS).map(([name, title]) => ({ name, title })),
+    (name) => onstack?.(name),
   );
   const shown = switchOf(
     "What the matrix shows",
@@ -133,12 +133,12 @@ export function controlBar({ store, readings, stacks, saves, onsave, onstack }) 
   const bar = html(
     "div",
     { class: "controls" },
-    stacks.length > 1 ? stack.field : null,
-    html("span", { class: "explains" }, shown.field, explained.button("shown", "level and the others")),
+    stack.field,
+    html("span", { class: "explains" }, shown.field, explained.button("shown", "what level and the others are")),
     read.field,
-    html("span", { class: "explains" }, tau.label, explained.button("tau", "τ")),
+    html("span", { class: "explains" }, tau.label, explained.button("tau", "what τ means")),
     top.label,
-    html("span", { class: "explains" }, theta.label, explained.button("theta", "θ")),
+    html("span", { class: "explains" }, theta.label, explained.button("theta", "what θ means")),
     mask.label,
     arcs.label,
     meaning,
@@ -159,6 +159,8 @@ export function controlBar({ store, readings, stacks, saves, onsave, onstack }) 
       tau.output.value = (state.tau / 20).toFixed(2);
       theta.output.value = state.theta.toFixed(2);
       shown.follow(state.show, SHOWN);
+      const stacks = (onstack && text?.stacks) || [];
+      stack.field.hidden = stacks.length < 2;
       stack.follow(text?.stack ?? "", stacks);
       const reading = text ? readingOf(text, state.reading) : state.reading;
       read.follow(reading, text?.readings ?? []);

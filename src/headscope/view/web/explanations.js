@@ -106,16 +106,16 @@ export function explainer() {
     place,
     /**
      * @param {Term} term
-     * @param {string} label
+     * @param {string} what it explains, in words
      */
-    button: (term, label) => {
+    button: (term, what) => {
       const made = html(
         "button",
         {
           type: "button",
           class: "why",
-          "aria-label": `what ${label} means`,
-          title: `what ${label} means`,
+          "aria-label": what,
+          title: what,
           "aria-expanded": "false",
           "aria-controls": id,
           onclick: () => show(open === term ? null : term),

@@ -169,11 +169,10 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
       refill(reading, ...text.readings.map((each) => html("option", { selected: each === name }, each)));
       [root.dataset.head, root.dataset.reading] = [`${layer}.${number}`, name];
       redraw();
-      if (text.maps_kept || sources) needMap().catch(() => {}); // small, and then every cell can tell its attention
+      if (text.maps_kept || sources) needMap().catch(report); // small, and then every cell can tell its attention
     } catch (error) {
       if (turn !== requests) return;
-      refill(problem, error instanceof Error ? error.message : String(error));
-      problem.hidden = false;
+      report(error);
       root.classList.add("failed");
     } finally {
       if (turn === requests) root.classList.remove("loading");
@@ -187,6 +186,12 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
    */
   function name_(layer, number, reading_) {
     refill(title, `Layer ${layer}, head ${number}${pinned ? "" : `, by ${reading_}`}`);
+  }
+
+  /** @param {unknown} error */
+  function report(error) {
+    refill(problem, error instanceof Error ? error.message : String(error));
+    problem.hidden = false;
   }
 
   /** Fetch the attention map where it is to be shown and not here yet. */

@@ -194,8 +194,8 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
       refill(
         controls,
         views.way.field,
-        html("span", { class: "explains" }, tau.label, explained.button("runTau", "τ")),
-        html("span", { class: "explains" }, theta.label, explained.button("runTheta", "θ")),
+        html("span", { class: "explains" }, tau.label, explained.button("runTau", "what τ means")),
+        html("span", { class: "explains" }, theta.label, explained.button("runTheta", "what θ means")),
         button("the run's own", back),
         note,
         saves.length ? exportMenu(saves, (kind) => void save(kind)) : null,

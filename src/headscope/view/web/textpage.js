@@ -54,6 +54,7 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
     // A new text begins with its whole matrix, and no token kept.
     onask: (words, options) => {
       const { stack } = store.get().options;
+      again = { id: "", text: "" };
       ask(words, stack ? { ...options, stack } : options);
     },
     onwindow: (start) => askAgain({ start }),
@@ -62,8 +63,7 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
   const controls = controlBar({
     store,
     readings: about.readings,
-    stacks: source.inspect ? (about.model?.stacks ?? []) : [],
-    onstack: (stack) => askAgain({ stack }),
+    onstack: source.inspect ? (stack) => askAgain({ stack }) : null,
     onsave: (kind) => void take(kind),
     saves: [
       ["svg", "SVG picture"],
