@@ -102,6 +102,11 @@ def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
         (["missing.nc"], "no run or file"),
         (["mistyped/run"], "no run or file"),
         ([""], "the text is empty"),
+        (["nosuchrun"], "'nosuchrun' is no run: there is no folder or file of that name"),
+        (["nosuchrun"], "headscope view nosuchrun."),
+        (["a cat", "--host", "my-laptop"], "not an IPv4 address"),
+        (["a cat", "--host", "192.0.2.77"], "not an address of this machine"),
+        (["a cat", "--html", "v.html", "--host", "0.0.0.0"], "--host is of the server"),
         (["a cat", "--window", "100000"], "too long"),
         (["a cat", "--html", "view.txt"], "web page"),
         (["a cat", "--html", "v.html", "--port", "80"], "--port"),
@@ -122,6 +127,15 @@ def test_what_is_wrong_is_said(arguments: list[str], told: str, capsys: Any, tmp
     assert told in error
     assert "To fix it" in error
     assert not list(tmp_path.iterdir())
+
+
+def test_a_mistyped_run_is_told_which_runs_there_are(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("first-run", "results/second run"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "result.nc").write_bytes(b"")
+    assert main(["view", "frst-run"]) == 2
+    assert "name a run's folder, here first-run or 'results/second run'" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_file_that_is_no_run_is_not_taken_for_a_text(tmp_path: Path, capsys: Any) -> None:

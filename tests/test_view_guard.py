@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 import headscope
-from headscope.view import server
+from headscope.view import connections
+from headscope.view.connections import Impatient
 from headscope.view.desk import Desk
 from headscope.view.guard import BODY
-from headscope.view.server import Impatient
 from long import first_of
 from serving import (
     LONG,
@@ -352,7 +352,7 @@ def test_garbage_in_the_middle_of_a_body_ends_the_request(place: Place) -> None:
 
 
 def test_more_connections_than_allowed_are_told_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS", 12)
+    monkeypatch.setattr(connections, "CONNECTIONS", 12)
     held = [place.connect() for _ in range(12)]
     try:
         answer = place.say(place.head())

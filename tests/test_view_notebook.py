@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from playwright.sync_api import BrowserContext, ConsoleMessage, Error, Locator, Page, Route, expect
 
 import headscope
 from browser import chromium
+from headscope.view.page import module
 from jupyter import Lab, jupyter_lab
 
 SOON, LATE = 20_000, 90_000  # milliseconds: for an answer, and for a kernel that has to import and compute
@@ -33,6 +38,11 @@ CELLS = [("markdown", WORDS), ("code", INSPECT), ("code", AGAIN), ("code", STATE
 
 STYLES = ("font", "color", "background-color", "margin", "padding", "border", "text-decoration", "letter-spacing")
 STYLED = (".jp-MarkdownOutput h1", ".jp-MarkdownOutput p", ".jp-MarkdownOutput button", ".jp-Toolbar", "body")
+# A widget that nobody answers.
+RENDER = """(picture) => cell.render({
+    model: { get: (name) => ({ picture, state: "" })[name], on() {}, off() {}, send() {} },
+    el: document.querySelector("#cell"),
+})"""
 # A widget's module comes from a blob, and what it throws passes through those who show it. The rest is JupyterLab's.
 OURS = ("blob:", "/lab/extensions/anywidget/", "/lab/extensions/@jupyter-widgets/", "headscope")
 # Keys that insert, cut, delete, merge, convert or leave a cell in JupyterLab's command mode.
@@ -376,3 +386,54 @@ def test_the_widget_answers_every_question_even_those_that_go_wrong(
     monkeypatch.setattr(viewer._desk, "answer", lambda path: 1 // 0)
     told, _ = ask({"number": 9, "path": "about"}) or ({}, [])
     assert (told["status"], told["error"]) == (500, "ZeroDivisionError: integer division or modulo by zero")
+
+
+# ---------------------------------------------------------------------- where no kernel answers
+
+
+def test_a_cell_keeps_a_picture_of_what_it_shows(embedded: headscope.Model) -> None:
+    seen = embedded.inspect("The ferryman knew the river. <b>The river</b> knew the ferryman.")
+    data, _ = seen.show(8, 0)._repr_mimebundle_()
+    assert {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"} <= {*data}
+    kept = data["text/html"]
+    assert "Layer 8, head 0, by dot" in kept
+    assert "&lt;b&gt;The river&lt;/b&gt;" in kept
+    assert f"{len(seen.high_pairs(8, 0, 0.5))} pairs are similar at τ = 0.50" in kept
+    png = base64.b64decode(re.search(r'src="data:image/png;base64,([^"]+)"', kept).group(1))
+    assert min(Image.open(io.BytesIO(png)).size) > 300
+
+
+@pytest.mark.long
+def test_without_a_kernel_the_widget_shows_its_picture(embedded: headscope.Model) -> None:
+    widget = embedded.inspect("The ferryman knew the river.").show(8, 0)
+    widget._repr_mimebundle_()
+    script = module().replace("export default", "const cell =") + f"\nwindow.render = {RENDER};"
+    with chromium() as browser:
+        page = browser.new_page()
+        page.set_content("<div id='cell'></div>")
+        page.add_script_tag(content=script, type="module")
+        page.wait_for_function("() => window.render")
+        page.evaluate("picture => { window.render(picture) }", widget.picture)
+        picture = page.locator("#cell figure img")
+        picture.wait_for()
+        assert picture.evaluate("e => e.naturalWidth") > 300
+        assert "run the cell" in page.inner_text("#cell figcaption")
+
+
+@pytest.mark.long
+def test_a_notebook_converted_to_html_keeps_its_pictures(tmp_path: Path) -> None:
+    import nbclient  # these come with JupyterLab
+    import nbconvert
+    import nbformat
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (INSPECT, ANALYZE)])
+    nbclient.NotebookClient(notebook, timeout=600, store_widget_state=False).execute()
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
+    file = tmp_path / "notebook.html"
+    file.write_text(page, encoding="utf-8")
+    with chromium() as browser:
+        shown = browser.new_page(offline=True)
+        shown.goto(file.as_uri())
+        pictures = shown.locator(".headscope-picture img")
+        assert pictures.count() == 2
+        assert min(pictures.evaluate_all("all => all.map(e => e.naturalWidth)")) > 300

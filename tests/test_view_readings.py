@@ -65,7 +65,8 @@ def test_everything_follows_the_switch(tab: Tab, address: str, seen: Inspection,
     assert page.inner_text(".focal-name") == own.focal_token(LAYER, HEAD, 0.5).token
     strongest = own.high_pairs(LAYER, HEAD, 0.5).iloc[0]
     row = page.locator("table.pairs tr.pair").first
-    assert row.locator("td").first.inner_text().strip() == strongest.token_i
+    assert row.locator("td bdi").first.inner_text().strip() == strongest.token_i
+    assert row.locator("td .place").all_inner_texts() == [str(strongest.i), str(strongest.j)]
     arcs = page.eval_on_selector_all(".arcs path", "all => all.map(e => e.dataset.pair)")
     assert {tuple(map(int, arc.split(","))) for arc in arcs} <= high
     busiest = Counter(k for pair in high for k in pair).most_common(1)[0][0]

@@ -21,9 +21,9 @@ HOSTILE = (
 
 
 @contextmanager
-def served(desk: Desk, **limits: float) -> Iterator[Server]:
+def served(desk: Desk, *, host: str = "127.0.0.1", **limits: float) -> Iterator[Server]:
     """The server, listening; it is stopped at the end."""
-    server = Server(desk, limits=limits)
+    server = Server(desk, limits=limits, host=host)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
@@ -104,9 +104,10 @@ def classed(page: Any, name: str) -> set[int]:
 
 
 def cell_point(page: Any, size: int, i: int, j: int) -> tuple[float, float]:
-    box = page.locator(".panel:not(.pinned) canvas.picture").bounding_box()
-    cell = (box["width"] - 14) / size
-    return box["x"] + 14 + (j + 0.5) * cell, box["y"] + 14 + (i + 0.5) * cell
+    picture = page.locator(".panel:not(.pinned) canvas.picture")
+    box, margin = picture.bounding_box(), float(picture.get_attribute("data-margin"))
+    cell = (box["width"] - margin) / size
+    return box["x"] + margin + (j + 0.5) * cell, box["y"] + margin + (i + 0.5) * cell
 
 
 def order_of(page: Any) -> list[tuple[int, int]]:

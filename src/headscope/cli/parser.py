@@ -93,7 +93,7 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "view",
         "look at a text or a run in the browser, or write the view as one file",
         "Without a text a shipped passage is shown, and any text can be typed in the browser. The server listens on "
-        "this machine only; Ctrl-C ends it.",
+        "this machine only, unless --host says otherwise; Ctrl-C ends it.",
     )
     parser.add_argument(
         "what", nargs="?", metavar="TEXT|RUN|FILE",
@@ -113,6 +113,12 @@ def _view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     where = parser.add_argument_group("where")
     where.add_argument("--html", metavar="FILE", help="write one self-contained page (default: start a server)")
     where.add_argument("--port", type=int, default=0, help="port of the server (default: a free one)")
+    where.add_argument(
+        "--host", metavar="ADDRESS",
+        help="listen on a network too, for a phone or another machine: an IPv4 address of this machine, or 0.0.0.0 for "
+        "all it has (default: 127.0.0.1, this machine alone); whoever has the printed address can look and type, and "
+        "nothing is encrypted",
+    )  # fmt: skip
     where.add_argument("--no-open", action="store_true", help="print the address, open no browser")
     look = parser.add_argument_group("where to look")
     look.add_argument("--layer", type=int, help="the layer to begin with, from 0 (default: the last)")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 import threading
 import webbrowser
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +29,25 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
     from headscope.view.desk import Desk
 
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?<!\.)")  # one word, as folders are called
+MOST_NAMED = 3
+
 
 def run_view(args: Namespace) -> None:
     """Put a text or a run on a desk, then serve it or write it."""
-    if args.port and args.html:
-        raise HeadscopeError("--port is for the server, and --html starts none", "leave out one of them")
+    for name in ("port", "host"):
+        if getattr(args, name) and args.html:
+            raise HeadscopeError(f"--{name} is for the server, and --html starts none", "leave out one of them")
     if not 0 <= args.port <= 65535:
         raise HeadscopeError(f"--port {args.port} is not possible", "use a number from 1 to 65535, or leave it out")
     if args.html:
         page_path(args.html)
     else:
         require("the viewer", "fastapi", "uvicorn")
+    if args.host:
+        from headscope.view.reach import checked_host
+
+        checked_host(args.host)  # before anything is loaded
     saved = _saved(args)
     if saved is None:
         desk = _desk_of_text(args)
@@ -72,7 +83,21 @@ def _saved(args: Namespace) -> str | None:
         )
     if there:
         raise HeadscopeError(f"{args.what!r} is a file", f"read the text in it with --file {args.what}")
+    if args.file is None and NAME.fullmatch(args.what):
+        raise HeadscopeError(
+            f"{args.what!r} is no run: there is no folder or file of that name here; it was taken for a name, for "
+            "it is a single word",
+            f"{_runs_like(args.what)}; to look at the word as a text, end it with a full stop: headscope view "
+            f"{shlex.quote(args.what + '.')}",
+        )
     return None
+
+
+def _runs_like(name: str) -> str:
+    """Which runs could have been meant: of those in this folder or one folder deeper the most alike."""
+    runs = [str(file.parent) for pattern in (f"*/{FILE}", f"*/*/{FILE}") for file in Path().glob(pattern)]
+    alike = sorted(runs, key=lambda run: (-SequenceMatcher(None, name, run).ratio(), run))[:MOST_NAMED]
+    return f"name a run's folder, here {' or '.join(map(shlex.quote, alike))}" if alike else "name a run's folder"
 
 
 def _alone(args: Namespace) -> str:
@@ -172,18 +197,37 @@ def _write(desk: Desk, out: str) -> None:
 
 
 def _serve(desk: Desk, args: Namespace) -> None:
+    from headscope.view.reach import LOOPBACK
     from headscope.view.server import Server
 
-    server = Server(desk, args.port)
+    server = Server(desk, args.port, host=args.host or LOOPBACK)
     print(f"headscope is at {server.address}", flush=True)
-    print("It answers on this machine only, to those who have the address. Ctrl-C ends it.", flush=True)
+    if server.is_open:
+        _warn_of_network(server.address)
+    else:
+        print("It answers on this machine only, to those who have the address. Ctrl-C ends it.", flush=True)
     if desk.run_data is not None:
         threading.Thread(target=_prepare, args=(desk,), daemon=True).start()
     if not args.no_open:
-        threading.Timer(0.5, webbrowser.open, [server.address]).start()
+        threading.Timer(0.5, webbrowser.open, [server.address_here]).start()
     with suppress(KeyboardInterrupt):  # the usual end
         server.run()
     print("headscope: the viewer is closed", flush=True)
+
+
+def _warn_of_network(address: str) -> None:
+    """What it means to listen on a network; on a terminal the address as a QR code for a phone, too."""
+    show.paragraph(
+        "It answers on your network, to everybody who has this address: they see what you see, and can have the model "
+        "read texts of theirs. Nothing is encrypted, so others on the same network could read along, the address "
+        "included. On a network that you do not trust leave out --host and forward the port with ssh. Ctrl-C ends it."
+    )
+    if sys.stdout.isatty():
+        from headscope.view.reach import qr_in_terminal
+
+        qr_in_terminal(address)
+        print("For the phone beside this machine: point its camera here.")
+    sys.stdout.flush()
 
 
 def _prepare(desk: Desk) -> None:

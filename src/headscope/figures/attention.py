@@ -61,9 +61,7 @@ def against_attention_figure(result: Result, controls: Sequence[Result] = (), *,
         axes.set_ylabel("chance that such a pair lies above\nan unrelated one (AUC)")
     faint = Line2D([], [], color="#000000", alpha=MUTED, linewidth=0.9, label="faint: the same with permuted weights")
     handles = [*way_handles(ways), none_handle("½: no difference"), band_handle("interval"), thirds_handle()]
-    permuted = (
-        f" Faint lines: the same with permuted weights ({counted(len(runs), 'run')})." if runs else ""
-    )
+    permuted = f" Faint lines: the same with permuted weights ({counted(len(runs), 'run')})." if runs else ""
     return finish(
         figure,
         run_caption(result),

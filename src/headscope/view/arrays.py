@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.inspection import Inspection
-from headscope.inspection.summary import by_threshold
+from headscope.inspection.summary import by_threshold, text_sums
 from headscope.measures.bands import band_ends
 from headscope.measures.order import ORDER_BINS
 from headscope.measures.quantities import shown_in
@@ -22,6 +22,7 @@ from headscope.measures.relations import RELATIONS
 from headscope.measures.similarity import bins, levels
 from headscope.measures.torch_order import has_top
 from headscope.view.packing import pack
+from headscope.view.purity import of_text
 from headscope.windows import CATEGORIES, Window
 
 THUMB = 40  # a thumbnail's side in cells, at most
@@ -83,11 +84,14 @@ def layer(inspection: Inspection, number: int) -> bytes:
     """A layer's row of the atlas: a thumbnail of each head, and its scores at every τ, and from its top pairs."""
     k, _ = inspection.check_head(number, 0)
     columns = by_threshold(inspection, k)
+    pure, repeated = of_text(text_sums(inspection, k), inspection.reading)
     return pack(
         {
             "thumbs": thumbnails(inspection, k),  # (H, n, n)
             "scores": np.stack([columns[each.name].astype(np.float64) for each in shown_in("text")]),  # (scores, 20, H)
             "focal": columns["focal"].astype(np.int32),  # (20, H)
+            "purity": pure,  # (20, H)
+            "repeated": repeated.astype(np.int32),
         }
     )
 

@@ -72,10 +72,12 @@ class Desk:
         defaults: dict[str, Any] | None = None,
         state: dict[str, Any] | None = None,
         readings: Sequence[str] | None = None,
+        address: str = "",
     ) -> None:
         self._load, self.run_data = load, run_data
         self.readings = readings  # that texts are shown in; None: every one that they have
         self.defaults, self.state = defaults or {}, state or {}
+        self.address = address  # what is looked at at first, as the page writes it into its own address
         self._model: Model | None = None
         self._first: dict[str, str] | None = None  # the text that a page begins with
         self._texts: OrderedDict[str, Seen] = OrderedDict()
@@ -93,8 +95,15 @@ class Desk:
                 self._model = self._load()
             return self._model
 
-    def inspect(self, text: str, **options: Any) -> dict[str, Any]:
-        """Read a text and keep it; returns what the page shows first."""
+    def inspect(self, text: str, *, again: str | None = None, **options: Any) -> dict[str, Any]:
+        """Read a text and keep it; returns what the page shows first.
+
+        `again` names a text that was read already, which may be longer than one that is typed: for another window or
+        stack of it.
+        """
+        if again is not None:
+            text, *second = self._seen(again).inspection.window.texts
+            options["pair"] = options.get("pair") or next(iter(second), None)
         chosen = {**self.defaults, **{name: value for name, value in options.items() if value is not None}}
         with self._running:  # the tap is of one text at a time, and so is the processor
             model = self.model
@@ -119,6 +128,17 @@ class Desk:
     def can_inspect(self) -> bool:
         """Whether there is a model to read new texts with."""
         return self._load is not None
+
+    def part(self, texts: Sequence[str], *, run: bool, readings: Sequence[str], address: str) -> Desk:
+        """A desk with some of the texts, or with the run: what goes into a file of its own. Nothing is read again."""
+        part = Desk(run_data=self.run if run else None, defaults=self.defaults, state=self.state, address=address)
+        for name in texts:
+            seen = self._seen(name)
+            part._keep(name, seen)
+            known = self.readings_of(seen.inspection)
+            part.readings = part.readings or [each for each in known if each in readings] or known[:1]
+        part._model, part._running = self._model, self._running
+        return part
 
     def _keep(self, name: str, seen: Seen) -> None:
         with self._keeping:
@@ -155,6 +175,7 @@ class Desk:
             ],
             "readings": [{"name": name, "meaning": meaning} for name, meaning in READINGS.items()],
             "state": self.state,
+            "address": self.address,
         }
         if model is not None:
             answer["model"] = {
@@ -171,7 +192,9 @@ class Desk:
 
         seen = self._seen(name)
         with seen.lock:
-            return {"id": name} | arrays.header(seen.inspection, self.readings_of(seen.inspection))
+            stacks = [] if self._model is None else list(self._model.stacks)
+            own = {"id": name, "stacks": stacks}  # those that the text can be read again in
+            return own | arrays.header(seen.inspection, self.readings_of(seen.inspection))
 
     def readings_of(self, inspection: Inspection) -> list[str]:
         """The readings that a text is shown in, the one to begin with first."""

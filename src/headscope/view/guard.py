@@ -1,8 +1,10 @@
 """Who may ask, how much, and for how long: everything that is checked before a request is answered.
 
-The server listens on loopback, but every page that a browser has open can reach loopback too. So a request must carry
-the token that was printed at the start, be addressed to this very server (a foreign name that resolves to 127.0.0.1 is
-DNS rebinding), and come from its own page where the browser says where it comes from.
+The server listens on loopback unless it was told to listen on a network, and every page that a browser has open can
+reach both. So a request must carry the token that was printed at the start, be addressed to this very server (a foreign
+name that resolves to one of its addresses is DNS rebinding), and come from its own page where the browser says where it
+comes from. On a network all of that holds as well. What is added there: whoever can listen to the network can read the
+token, for nothing is encrypted.
 """
 
 from __future__ import annotations

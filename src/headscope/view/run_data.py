@@ -35,6 +35,7 @@ from headscope.result.result import Result
 from headscope.result.rows import examples_of_layer, row_paths
 from headscope.view.later import Later
 from headscope.view.packing import pack
+from headscope.view.purity import SORTED_BY_PURITY, of_run
 from headscope.view.run_curves import STEPS, Curves
 from headscope.windows.text import in_a_line, visible
 
@@ -77,6 +78,7 @@ class RunData:
         return {
             "model": in_a_line(str(result.model["name"])),
             "stack": result.name,
+            "stacks": list(result.stacks),
             "texts": in_a_line(str(result.texts["name"])),
             "windows": int(sums.texts.sum()),
             "blocks": sums.blocks,
@@ -146,7 +148,8 @@ class RunData:
 
         `heads`: (3, L, H), value, low, high; not of a quantity of layers. `layers`: (7, L), these three, the quartiles
         of the heads, the share of them beyond the bound, the number pooled over heads. `controls`: (runs, L), the
-        values of control runs, where there are some; not at another τ than the run's.
+        values of control runs, where there are some; not at another τ than the run's. Where heads are sorted
+        by how pure they are, `purity` and `repeated`: (L, H), see view/purity.py.
         """
         if (name, way) not in self._scores:
             which, tau, reading = self._way(name, way)
@@ -174,6 +177,8 @@ class RunData:
         if not which.of_layers:
             by_head = quantity(numbers, which.name, "head", reading)
             arrays["heads"] = np.stack([by_head[each].values for each in OF_HEADS])
+        if which.name == SORTED_BY_PURITY:
+            arrays["purity"], arrays["repeated"] = of_run(View(self.sums, tau, reading=reading))
         if self.beside and tau == self.sums.tau:
             views = [View(each.blocks, tau, reading=reading) for _, each in self.beside]
             arrays["controls"] = np.stack([which.value(view, "layer") for view in views])

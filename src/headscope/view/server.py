@@ -1,8 +1,8 @@
-"""The local server: a FastAPI application behind the guard, and uvicorn with patience that ends."""
+"""The server: a FastAPI application behind the guard, run by uvicorn with patience that ends (`connections`)."""
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import logging
 import secrets
 import socket
@@ -14,7 +14,6 @@ from pathlib import Path as File
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
-import h11
 import uvicorn
 from fastapi import FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,25 +21,27 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headscope.choices import Choice, Reading, described
 from headscope.errors import HeadscopeError, brief
 from headscope.version import __version__
+from headscope.view.connections import Impatient
 from headscope.view.desk import Desk, Gone
-from headscope.view.guard import SECONDS, Guard, Refused, refusal, safe_headers
+from headscope.view.guard import Guard
 from headscope.view.page import module, served_page
 from headscope.view.queues import Busy, WorkQueue
+from headscope.view.reach import LOOPBACK, checked_host, is_loopback, names_of, own_addresses, qr_picture
+from headscope.view.saving import Savings
 from headscope.windows.text import in_a_line
 
-HOST = "127.0.0.1"
-PATIENCE = 10.0  # seconds for a request's headers to arrive
-CONNECTIONS = 256
 LONGEST_TYPED = 100_000  # characters of a text that is sent by the page
+LONGEST_ADDRESS = 40_000  # characters of what is looked at, as the page writes it into its own address
+LONGEST_IN_QR = 1_500  # … and of what a phone's camera still reads
 BINARY = "application/octet-stream"
 SAVED = "inspection.nc"
 
 TextId = Annotated[str, Path(pattern="^t[0-9a-f]{20}$")]
+FileName = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 Number = Annotated[int, Path(ge=0, le=9999)]
 Name = Annotated[str, Path(pattern=r"^\w{1,60}$")]
 Way = Annotated[
@@ -49,11 +50,14 @@ Way = Annotated[
 
 
 class TextRequest(BaseModel):
-    """A text to read; what is left out is as the viewer was started."""
+    """A text to read, or with `again` one that was read already; what is left out is as the viewer was started."""
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(max_length=LONGEST_TYPED)
+    text: str = Field("", max_length=LONGEST_TYPED)
+    again: str | None = Field(
+        None, pattern="^t[0-9a-f]{20}$", description="the id of a text: its other window or stack"
+    )
     pair: str | None = Field(None, max_length=LONGEST_TYPED)
     stack: Literal["encoder", "decoder", "cross"] | None = None
     start: int | None = Field(None, ge=0, le=10_000_000)
@@ -74,6 +78,25 @@ def _field(choice: Choice) -> Any:
 InspectRequest: Any = create_model(
     "InspectRequest", __base__=TextRequest, **{c.name: _field(c) for c in described(of_text=True)}
 )
+
+
+class SaveRequest(BaseModel):
+    """What goes into a file: texts that were read, in these readings, or the run; and what it shows at first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    texts: list[Annotated[str, Field(pattern="^t[0-9a-f]{20}$")]] = Field([], max_length=2)
+    readings: list[Reading] = Field([], max_length=4)
+    run: bool = False
+    address: str = Field("", max_length=LONGEST_ADDRESS)
+
+
+class PhoneRequest(BaseModel):
+    """What a phone is to show, as the page writes it into its own address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    address: str = Field("", max_length=LONGEST_IN_QR)
 
 
 class Problem(BaseModel):
@@ -105,18 +128,23 @@ class Download(FileResponse):
                 self.made_in.cleanup()
 
 
-def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) -> Guard:
-    """Everything the page asks for, as HTTP behind the guard, whose limits can be set."""
+def application(desk: Desk, *, token: str, hosts: list[str], home: str = "", **limits: float) -> Guard:
+    """Everything the page asks for, as HTTP behind the guard, whose limits can be set.
+
+    `home` is the page's address for other machines, empty where they cannot reach it.
+    """
     # The model reads one text at a time; what was read already is looked up beside it.
     running = WorkQueue("running", workers=1, waiting=16)
     looking = WorkQueue("looking", workers=2, waiting=64)
     counting = WorkQueue("counting", workers=1, waiting=64)  # scores of a run, which at a new τ take seconds
+    savings = Savings()
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
         yield
         for queue in (running, looking, counting):
             queue.close()
+        savings.close()
 
     app = FastAPI(
         title="headscope", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
@@ -143,8 +171,8 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
 
     @app.post("/api/texts")
     async def inspect(request: InspectRequest) -> Response:
-        options = request.model_dump(exclude={"text"})
-        return JSONResponse(await running.run(lambda: desk.inspect(request.text, **options)))
+        options = request.model_dump(exclude={"text", "again"})
+        return JSONResponse(await running.run(lambda: desk.inspect(request.text, again=request.again, **options)))
 
     @app.get("/api/texts/{name}")
     async def text(name: TextId) -> Response:
@@ -178,6 +206,27 @@ def application(desk: Desk, *, token: str, hosts: list[str], **limits: float) ->
     async def dataset(name: TextId, reading: Reading) -> Response:
         folder = await looking.run(_saved, desk, name, reading)
         return Download(File(folder.name) / SAVED, folder)
+
+    @app.post("/api/files")
+    async def save(request: SaveRequest) -> Response:
+        if not request.texts and not request.run:
+            raise HeadscopeError("there is nothing to save", "name a text that was read, or the run")
+        wanted = desk.part(request.texts, run=request.run, readings=request.readings, address=request.address)
+        return JSONResponse(savings.state(savings.begin(wanted)))
+
+    @app.get("/api/files/{file}")
+    async def saving(file: FileName) -> Response:
+        return JSONResponse(savings.state(file))
+
+    @app.get("/api/files/{file}/view.html", response_class=Numbers)
+    async def saved(file: FileName) -> Response:
+        taken = savings.take(file)
+        return Download(taken.file, taken.folder)
+
+    @app.post("/api/phone")
+    async def phone(request: PhoneRequest) -> Response:
+        address = f"{home}#{request.address}" if home and request.address else home
+        return JSONResponse({"address": address, "picture": qr_picture(address) if address else ""})
 
     @app.get("/api/run")
     async def run() -> Response:
@@ -257,71 +306,11 @@ def _saved(desk: Desk, name: str, reading: str) -> TemporaryDirectory[str]:
     return folder
 
 
-# ---------------------------------------------------------------------- uvicorn
-
-
-async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
-    """The answer to whoever connects when too many are there already."""
-    headers, body = refusal(Refused(503, "too many connections at once; try again in a moment"))
-    await send({"type": "http.response.start", "status": 503, "headers": [*headers, *safe_headers()]})
-    await send({"type": "http.response.body", "body": body})
-
-
-class Impatient(H11Protocol):
-    """A connection that is closed where headers trickle in, or where nobody reads the answer."""
-
-    patience, limit = PATIENCE, SECONDS + 5
-    _clock: asyncio.TimerHandle | None = None
-
-    def _wait(self, seconds: float | None) -> None:
-        """Begin to count anew; None: do not count."""
-        if self._clock is not None:
-            self._clock.cancel()
-        self._clock = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS:
-            self.app = crowded
-        self._wait(self.patience)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came, by the clock."""
-        if self._clock is None:
-            self._wait(self.patience)  # the next request on a connection that was kept
-        super().data_received(data)
-
-    def handle_events(self) -> None:
-        """Once a request has begun, it has as long as any request; those sent ahead begin here too."""
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before:
-            self._wait(self.limit)
-
-    def on_response_complete(self) -> None:
-        """Stop the clock until somebody speaks again; an answer that is not all gone yet must go in time."""
-        self._wait(self.limit if self.transport.get_write_buffer_size() else None)
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the clock."""
-        self._wait(None)
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP as everything else is refused."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            headers, body = refusal(Refused(400, msg))
-            start = h11.Response(status_code=400, headers=[*headers, *safe_headers()], reason=b"Bad Request")
-            for event in (start, h11.Data(data=body), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
-
-
 @dataclass
 class Server:
-    """A server on loopback that is ready to run: its address is known before it starts.
+    """A server that is ready to run: its address is known before it starts.
+
+    It listens on loopback, unless it is told another address.
 
     >>> server = Server(Desk())
     >>> server.address.startswith("http://127.0.0.1:")
@@ -333,12 +322,18 @@ class Server:
     port: int = 0  # 0: any free one
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     limits: dict[str, float] = field(default_factory=dict)
+    host: str = LOOPBACK  # an address of this machine, or 0.0.0.0 for all of them
 
     def __post_init__(self) -> None:
-        self._socket = _bound(self.port)
+        self._socket = _bound(checked_host(self.host), self.port)
         self.port = self._socket.getsockname()[1]
-        hosts = [f"{name}:{self.port}" for name in (HOST, "localhost")]
-        app = application(self.desk, token=self.token, hosts=hosts, **self.limits)
+        names = names_of(self.host)
+        hosts = [f"{name}:{self.port}" for name in names]
+        self.is_open = not is_loopback(names[0])  # to other machines
+        self.address = self._at(names[0])
+        self.address_here = self._at(LOOPBACK) if LOOPBACK in names else self.address
+        home = self.address if self.is_open else ""
+        app = application(self.desk, token=self.token, hosts=hosts, home=home, **self.limits)
         config = uvicorn.Config(
             app, http=Impatient, ws="none", lifespan="on", access_log=False, log_level=logging.CRITICAL,
             timeout_keep_alive=10, timeout_graceful_shutdown=3, server_header=False, proxy_headers=False,
@@ -346,10 +341,9 @@ class Server:
         )  # fmt: skip
         self._server = uvicorn.Server(config)
 
-    @property
-    def address(self) -> str:
+    def _at(self, name: str) -> str:
         """What to open in a browser: it holds the token."""
-        return f"http://{HOST}:{self.port}/?token={self.token}"
+        return f"http://{name}:{self.port}/?token={self.token}"
 
     def run(self) -> None:
         """Serve until interrupted, then end cleanly."""
@@ -364,13 +358,17 @@ class Server:
         self._socket.close()
 
 
-def _bound(port: int) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
+        made.bind((host, port))
         made.listen()  # so that whoever is told the address may connect at once
     except (OSError, OverflowError) as error:
         made.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+            raise HeadscopeError(
+                f"--host {host} is not an address of this machine", f"use one of {', '.join(own_addresses())}"
+            ) from error
         raise HeadscopeError(f"port {port} cannot be used: {error}", "leave out --port to take a free one") from error
     return made

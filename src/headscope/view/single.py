@@ -17,18 +17,7 @@ LARGEST = 300_000_000  # bytes of matrices in one file
 def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] | None = None) -> Path:
     """Write everything on the desk as one HTML file; `tell` hears how many answers are done, of how many."""
     page_path(out)
-    for inspection in desk.texts():
-        captured = inspection.captured
-        readings = len(desk.readings_of(inspection))
-        cells = len(captured.layers) * captured.heads * len(captured.queries) ** 2
-        size = round(cells * (4 + 2.5 * readings))  # bytes: A, and for each reading half of S, and bins
-        if size > LARGEST:
-            raise HeadscopeError(
-                f"{counted(len(captured.layers), 'layer')} × {counted(captured.heads, 'head')} of "
-                f"{counted(len(captured.queries), 'token')} in {counted(readings, 'reading')} are "
-                f"{size / 1e6:,.0f} MB of matrices, too much for one file",
-                "take a shorter --window, fewer layers with --layers, or one --reading",
-            )
+    check_size(desk)
     target = make_folder_for(out)
     if desk.run_data is not None:
         desk.run_data.finish()
@@ -44,6 +33,22 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
             yield path, answer
 
     return write_whole(target, single_page(answers(), f"headscope: {_title(desk)}"))
+
+
+def check_size(desk: Desk) -> None:
+    """Refuse texts whose matrices are too much for one file, before any of it is made."""
+    for inspection in desk.texts():
+        captured = inspection.captured
+        readings = len(desk.readings_of(inspection))
+        cells = len(captured.layers) * captured.heads * len(captured.queries) ** 2
+        size = round(cells * (4 + 2.5 * readings))  # bytes: A, and for each reading half of S, and bins
+        if size > LARGEST:
+            raise HeadscopeError(
+                f"{counted(len(captured.layers), 'layer')} × {counted(captured.heads, 'head')} of "
+                f"{counted(len(captured.queries), 'token')} in {counted(readings, 'reading')} are "
+                f"{size / 1e6:,.0f} MB of matrices, too much for one file",
+                "take a shorter --window, fewer layers with --layers, or one --reading",
+            )
 
 
 def _title(desk: Desk) -> str:

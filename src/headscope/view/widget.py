@@ -10,6 +10,7 @@ import traitlets
 from headscope.errors import HeadscopeError
 from headscope.view.desk import Desk, Gone
 from headscope.view.page import module
+from headscope.view.picture import picture_of
 
 
 class Viewer(anywidget.AnyWidget):
@@ -18,11 +19,22 @@ class Viewer(anywidget.AnyWidget):
     _esm = module()
     state = traitlets.Unicode("").tag(sync=True)
     can_inspect = traitlets.Bool(False).tag(sync=True)
+    picture = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, desk: Desk, state: str = "") -> None:
         super().__init__(state=state, can_inspect=desk.can_inspect)
         self._desk = desk
         self.on_msg(self._on_question)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The widget; and a picture of it, which is shown where no kernel answers."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        picture = picture_of(self._desk, self.state)
+        self.picture = picture.png  # the page shows it until the kernel answers
+        return {**data, "text/html": picture.as_html()}, metadata
 
     def _on_question(self, _: Any, question: Any, __: Any) -> None:
         if not isinstance(question, dict) or not isinstance(question.get("number"), int):

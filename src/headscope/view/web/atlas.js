@@ -7,7 +7,8 @@ import { palette, signed } from "./colours.js";
 
 /**
  * One head in the atlas.
- * @typedef {{layer: number, head: number, score: number, title: string, paint: (canvas: HTMLCanvasElement, theme: "light" | "dark") => void}} Tile
+ * `order`: what it is sorted by, where that is not its score, and `orderTitle`: what that is in words.
+ * @typedef {{layer: number, head: number, score: number, order?: number, orderTitle?: string, title: string, paint: (canvas: HTMLCanvasElement, theme: "light" | "dark") => void}} Tile
  */
 
 /**
@@ -31,7 +32,7 @@ export function paintThumbnail(canvas, levels, side, theme) {
 }
 
 /**
- * @param {{layers: number[], heads: number, label: string, onpick: (layer: number, head: number) => void}} spec
+ * @param {{layers: number[], heads: number, label: string, onpick: (layer: number, head: number, pressed: boolean) => void}} spec
  */
 export function atlasView({ layers, heads, label, onpick }) {
   const grid = html("div", { class: "atlas", role: "grid", "aria-label": label });
@@ -51,7 +52,7 @@ export function atlasView({ layers, heads, label, onpick }) {
           tabindex: -1,
           "data-layer": layer,
           "data-head": head,
-          onclick: () => onpick(layer, head),
+          onclick: () => onpick(layer, head, true),
         },
         canvas,
         bar,
@@ -89,7 +90,7 @@ export function atlasView({ layers, heads, label, onpick }) {
     else if (flowing && c >= (rows[r]?.length ?? 0) && r + 1 < rows.length) [r, c] = [r + 1, 0];
     const next = rows[r]?.[c];
     if (!next) return;
-    onpick(...next);
+    onpick(...next, false);
     tiles.get(`${next[0]}.${next[1]}`)?.button.focus();
   });
 
@@ -100,7 +101,8 @@ export function atlasView({ layers, heads, label, onpick }) {
    * @param {Score | undefined} score
    */
   function arrange(heads_, ranked, score) {
-    const known = heads_.filter((each) => !Number.isNaN(each.score)).map((each) => each.score);
+    const orderOf = (/** @type {Tile} */ each) => (ranked ? (each.order ?? each.score) : each.score);
+    const known = heads_.map(orderOf).filter((each) => !Number.isNaN(each));
     const [low, high] = [Math.min(...known), Math.max(...known)];
     for (const each of heads_) {
       const tile = tiles.get(`${each.layer}.${each.head}`);
@@ -108,17 +110,22 @@ export function atlasView({ layers, heads, label, onpick }) {
       const digits = score?.name === "high_pairs" ? 0 : 2;
       const value = shown(each.score, digits);
       const name = `layer ${each.layer}, head ${each.head}`;
-      tile.button.title = `${name}\n${score?.label ?? "score"}: ${value}${each.title ? `\n${each.title}` : ""}`;
-      tile.button.setAttribute("aria-label", `${name}, ${score?.label ?? "score"} ${value}`);
-      refill(tile.caption, ranked ? `${each.layer}.${each.head}` : "", ranked ? html("b", {}, value) : null);
-      tile.bar.style.width =
-        Number.isNaN(each.score) || high === low ? "0" : `${(100 * (each.score - low)) / (high - low)}%`;
+      tile.button.title = `${name}\n${score?.label ?? "score"}: ${value}${each.orderTitle ? `\n${each.orderTitle}` : ""}${each.title ? `\n${each.title}` : ""}`;
+      const told = ranked && each.orderTitle ? `, ${each.orderTitle}` : "";
+      tile.button.setAttribute("aria-label", `${name}, ${score?.label ?? "score"} ${value}${told}`);
+      const at = orderOf(each);
+      refill(
+        tile.caption,
+        ranked ? `${each.layer}.${each.head}` : "",
+        ranked ? html("b", {}, shown(at, Math.min(digits, at >= 100 ? 0 : at >= 10 ? 1 : 2))) : null,
+      );
+      tile.bar.style.width = Number.isNaN(at) || high === low ? "0" : `${(100 * (at - low)) / (high - low)}%`;
     }
     grid.classList.toggle("ranked", ranked);
     grid.style.setProperty("--columns", String(heads));
     if (ranked) {
       const order = [...heads_].sort((a, b) =>
-        Number.isNaN(a.score) ? 1 : Number.isNaN(b.score) ? -1 : b.score - a.score,
+        Number.isNaN(orderOf(a)) ? 1 : Number.isNaN(orderOf(b)) ? -1 : orderOf(b) - orderOf(a),
       );
       columns = Math.min(heads, 6);
       grid.style.setProperty("--columns", String(columns));
@@ -178,4 +185,19 @@ export function atlasView({ layers, heads, label, onpick }) {
   }
 
   return { grid, arrange, choose, paint, wait };
+}
+
+/** The score whose atlas is sorted by how pure heads are: see view/purity.py. */
+export const SORTED_BY_PURITY = "repetition_preference";
+export const PURITY =
+  "Sorted by how pure a head is: the share of repetitions among its similar pairs over their share among all pairs, " +
+  "with ten pairs as chance has them added, so that few pairs do not lead. That is the number below each head.";
+
+/**
+ * How pure a head is, in words.
+ * @param {number} ratio
+ * @param {number} repeated
+ */
+export function purityWords(ratio, repeated) {
+  return `${repeated.toLocaleString("en")} of its similar pairs are repetitions, ${shown(ratio)} times chance (shrunken)`;
 }

@@ -1,6 +1,7 @@
 // What is shown of a text, and from which thresholds on.
 
 import { html, refill } from "./dom.js";
+import { explainer } from "./explanations.js";
 import { readingOf } from "./head.js";
 import { SHOWN } from "./state.js";
 
@@ -58,12 +59,49 @@ export function switchOf(legend, words, onpick) {
 }
 
 /**
+ * A menu of what can be taken away.
+ * @param {[string, string][]} saves
+ * @param {(kind: string) => void} onsave
+ */
+export function exportMenu(saves, onsave) {
+  const menu = html("details", { class: "menu" }, html("summary", {}, "Export"));
+  const buttons = saves.map(([kind, label]) => {
+    const onclick = () => {
+      menu.open = false;
+      onsave(kind);
+    };
+    return html("button", { type: "button", "data-save": kind, onclick }, label);
+  });
+  menu.append(html("div", {}, ...buttons));
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary")?.focus();
+    event.stopPropagation();
+  });
+  return menu;
+}
+
+/** What a stack of a model is, for whoever chooses one. */
+const STACKS = /** @type {Record<string, string>} */ ({
+  encoder: "the text that the model reads, within itself",
+  decoder: "the text that the model writes, within itself",
+  cross: "cross-attention: each token that is written reads the text that was read",
+});
+
+/**
  * @param {{
  *   store: Store, readings: {name: string, meaning: string}[], saves: [string, string][],
- *   onsave: (kind: string) => void,
+ *   onsave: (kind: string) => void, onstack: ((name: string) => void) | null,
  * }} spec
  */
-export function controlBar({ store, readings, saves, onsave }) {
+export function controlBar({ store, readings, saves, onsave, onstack }) {
+  const explained = explainer();
+  const stack = switchOf(
+    "Which stack of the model",
+    Object.entries(STACKS).map(([name, title]) => ({ name, title })),
+    (name) => onstack?.(name),
+  );
   const shown = switchOf(
     "What the matrix shows",
     SHOWN.map((name, k) => ({ name, title: `key ${k + 1}` })),
@@ -92,41 +130,20 @@ export function controlBar({ store, readings, saves, onsave }) {
     "take the sixteenth of the pairs that stand highest, the same number in every head and reading, instead of those " +
       "from τ on (t)",
   );
-  const menu = html(
-    "details",
-    { class: "menu" },
-    html("summary", {}, "Export"),
-    html(
-      "div",
-      {},
-      ...saves.map(([kind, label]) =>
-        html(
-          "button",
-          {
-            type: "button",
-            "data-save": kind,
-            onclick: () => {
-              menu.open = false;
-              onsave(kind);
-            },
-          },
-          label,
-        ),
-      ),
-    ),
-  );
   const bar = html(
     "div",
     { class: "controls" },
-    shown.field,
+    stack.field,
+    html("span", { class: "explains" }, shown.field, explained.button("shown", "what level and the others are")),
     read.field,
-    tau.label,
+    html("span", { class: "explains" }, tau.label, explained.button("tau", "what τ means")),
     top.label,
-    theta.label,
+    html("span", { class: "explains" }, theta.label, explained.button("theta", "what θ means")),
     mask.label,
     arcs.label,
     meaning,
-    menu,
+    exportMenu(saves, onsave),
+    explained.place,
   );
 
   return {
@@ -142,6 +159,9 @@ export function controlBar({ store, readings, saves, onsave }) {
       tau.output.value = (state.tau / 20).toFixed(2);
       theta.output.value = state.theta.toFixed(2);
       shown.follow(state.show, SHOWN);
+      const stacks = (onstack && text?.stacks) || [];
+      stack.field.hidden = stacks.length < 2;
+      stack.follow(text?.stack ?? "", stacks);
       const reading = text ? readingOf(text, state.reading) : state.reading;
       read.follow(reading, text?.readings ?? []);
       const own = readings.find(({ name }) => name === reading);

@@ -84,6 +84,48 @@ export function onceAFrame(work) {
 }
 
 /**
+ * Scroll to what was asked for where it stands above or below what was pressed, as on a phone; beside it it is in view.
+ * @param {Element} element
+ * @param {Element} from
+ */
+export function bringIntoView(element, from) {
+  const [there, here] = [element.getBoundingClientRect(), from.getBoundingClientRect()];
+  const beside = there.left >= here.right || there.right <= here.left;
+  if (beside || (there.top >= 0 && there.top < innerHeight / 2)) return;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  element.scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
+}
+
+/**
+ * A bar that fills while something is worked out, with words beside it; at `of` 0 nobody knows how long it takes.
+ */
+export function progressView() {
+  const bar = html("progress", { "aria-label": "progress" });
+  const words = html("span", {});
+  const root = html("p", { class: "note progress", role: "status", hidden: true }, bar, words);
+  let later = 0;
+  return {
+    root,
+    /**
+     * Say what is being worked out, unless it is there at once.
+     * @param {string} what
+     * @param {number} [done]
+     * @param {number} [of]
+     */
+    show: (what, done = 0, of = 0) => {
+      if (of) [bar.max, bar.value] = [of, done];
+      else bar.removeAttribute("value");
+      if (words.textContent !== what) words.textContent = what;
+      if (!later && root.hidden) later = window.setTimeout(() => (root.hidden = false), 250);
+    },
+    hide: () => {
+      clearTimeout(later);
+      [later, root.hidden] = [0, true];
+    },
+  };
+}
+
+/**
  * @param {number | null | undefined} value
  * @param {number} [digits]
  */

@@ -1,6 +1,7 @@
 // Where the viewer begins: on its own page, in a single file, or in a notebook's cell.
 
 import { html, refill } from "./dom.js";
+import { phoneDialog } from "./phone.js";
 import { runPage } from "./runpage.js";
 import { fileSource, kernelSource, serverSource } from "./source.js";
 import { beginning, read, store, written } from "./state.js";
@@ -21,6 +22,7 @@ const HELP = [
   ["m", "mask of high attention"],
   ["a", "arcs"],
   ["p", "pin this head beside, or let it go"],
+  [", .", "the previous, the next window of the text"],
   ["Esc", "let go of the token"],
   ["Tab", "from part to part; arrows within"],
 ];
@@ -47,9 +49,11 @@ function darkAround(system) {
  * Show the viewer in an element.
  * @param {HTMLElement} place
  * @param {Source} source
- * @param {{state: Partial<State>, keep: (address: string, anew: boolean) => void, whole: boolean}} options
+ * @param {{
+ *   state: Partial<State>, keep: (address: string, anew: boolean) => void, whole: boolean, meanwhile?: HTMLElement | null,
+ * }} options
  */
-export async function mount(place, source, { state: given, keep, whole }) {
+export async function mount(place, source, { state: given, keep, whole, meanwhile = null }) {
   const shadow = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(STYLE);
@@ -59,6 +63,7 @@ export async function mount(place, source, { state: given, keep, whole }) {
   const main = html("main", {});
   const root = html("div", { class: whole ? "headscope whole" : "headscope", tabindex: "-1" });
   shadow.replaceChildren(root);
+  refill(root, meanwhile); // until somebody answers, which in a notebook without a kernel is never
 
   /** @type {any} */
   let about;
@@ -72,6 +77,7 @@ export async function mount(place, source, { state: given, keep, whole }) {
     ...beginning(),
     page: about.run && !about.texts.length ? "run" : "text",
     ...about.state,
+    ...read(about.address ?? ""),
     ...given,
   });
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -86,8 +92,13 @@ export async function mount(place, source, { state: given, keep, whole }) {
     refill(kind === "error" ? problem : bar, message);
     bar.classList.toggle("busy", kind === "busy");
   };
-  const fail = (/** @type {unknown} */ error) => tell(worded(error), "error");
-  const spec = { source, store: state, about, theme, tell, fail };
+  const fail = (/** @type {unknown} */ error) => {
+    bar.classList.remove("busy");
+    tell(worded(error), "error");
+  };
+  const phone = phoneDialog(source);
+  const onphone = () => void phone.open(written(state.get())).catch(fail);
+  const spec = { source, store: state, about, theme, tell, fail, onphone };
   const pages = { text: textPage(spec), run: about.run ? runPage(spec) : null };
 
   const tab = (/** @type {"text" | "run"} */ name, /** @type {string} */ label) =>
@@ -120,7 +131,8 @@ export async function mount(place, source, { state: given, keep, whole }) {
     },
     "◐",
   );
-  root.append(
+  refill(
+    root,
     html(
       "header",
       {},
@@ -131,16 +143,13 @@ export async function mount(place, source, { state: given, keep, whole }) {
         "div",
         { class: "buttons" },
         colours,
-        html(
-          "button",
-          { type: "button", class: "small", "aria-label": "keys", title: "keys", onclick: () => help.showModal() },
-          "?",
-        ),
+        html("button", { type: "button", class: "small", title: "keys (?)", onclick: () => help.showModal() }, "keys"),
       ),
     ),
     problem,
     main,
     help,
+    phone.root,
   );
 
   function showPage() {
@@ -183,7 +192,8 @@ export async function mount(place, source, { state: given, keep, whole }) {
 
   /** @param {KeyboardEvent} event */
   const key = (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || help.open || phone.root.open)
+      return;
     const from = /** @type {HTMLElement} */ (event.composedPath()[0]);
     if (from.matches?.("textarea, select, summary, input:not([type=radio], [type=checkbox]), [contenteditable=true]"))
       return;
@@ -243,7 +253,11 @@ export default {
     const place = document.createElement("div");
     el.append(place);
     const source = kernelSource(model);
+    const [picture, waits] = [model.get("picture"), "A picture, until the kernel answers; without one run the cell."];
     const mounted = mount(place, source, {
+      meanwhile: picture
+        ? html("figure", {}, html("img", { src: picture, alt: "" }), html("figcaption", { class: "note" }, waits))
+        : null,
       state: read(model.get("state") ?? ""),
       keep: (address) => {
         model.set("state", address);

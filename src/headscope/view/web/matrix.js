@@ -1,5 +1,6 @@
 // The matrix on a canvas: one cell for each two tokens, linked with the text, with zoom and pan.
 
+import { axesFor, fitted, fontOf, roundStep } from "./axes.js";
 import { clamp, html } from "./dom.js";
 import { css, paletteOf, variable } from "./colours.js";
 import { gestures } from "./gestures.js";
@@ -11,7 +12,6 @@ import { shades } from "./shades.js";
 /** @typedef {{head: Head, state: State, theme: "light" | "dark", inside: boolean[] | null}} Drawn */
 /** @typedef {ReturnType<typeof recorder>["paint"] | CanvasRenderingContext2D} Paint */
 
-const LABELLED = 8; // pixels: cells of this size have their token beside them
 const MARGIN = 14; // for the strips that show sentences
 const FADED = 0.22; // how much of its colour a pair below τ keeps
 
@@ -43,10 +43,10 @@ export function matrixView(events) {
     const n = state.n >= 4 && state.n < whole ? Math.round(state.n) : whole;
     const x = clamp(0, Math.round(state.x), Math.max(0, columns - n));
     const y = clamp(0, Math.round(state.y), Math.max(0, rows - n));
-    const room = Math.min(96, side / 4); // for labels, where cells are large enough beside them
-    const labelled = (side - MARGIN - room) / n >= LABELLED;
-    const margin = MARGIN + (labelled ? room : 0);
+    const axes = barred(state) ? null : labels(head, x, Math.min(n, columns), y, Math.min(n, rows));
+    const margin = MARGIN + (axes?.room ?? 0);
     return {
+      axes,
       rows: Math.min(n, rows),
       columns: Math.min(n, columns),
       whole,
@@ -56,6 +56,30 @@ export function matrixView(events) {
       margin,
       cell: (side - margin) / n,
     };
+  }
+
+  /** @type {{key: string, axes: import("./axes.js").Axes} | null} */
+  let labelled = null;
+
+  /**
+   * The labels of a part of the matrix: measured once, for every movement of a pointer asks where cells lie.
+   * @param {Head} head
+   * @param {number} x
+   * @param {number} columns
+   * @param {number} y
+   * @param {number} rows
+   */
+  function labels(head, x, columns, y, rows) {
+    const along = drawn?.state.show === "attention" ? (head.text.keys ?? head.text.tokens) : head.text.tokens;
+    const key = [head.text.id, x, columns, y, rows, side, along === head.text.keys].join(" ");
+    if (labelled?.key !== key) {
+      const sides = /** @type {[import("./head.js").Tokens, number, number][]} */ ([
+        [along, x, columns],
+        [head.text.tokens, y, rows],
+      ]);
+      labelled = { key, axes: axesFor(sides, side, MARGIN) };
+    }
+    return labelled.axes;
   }
 
   /** @param {Drawn} next */
@@ -154,7 +178,10 @@ export function matrixView(events) {
     const keys = drawn?.state.show === "attention" ? (head.text.keys ?? own) : own;
     const strips = theme === "light" ? ["#9aa7b4", "#d3dae1"] : ["#5b6b7c", "#333d48"];
     const line = theme === "light" ? "rgba(0, 0, 0, .45)" : "rgba(255, 255, 255, .4)";
-    if (box.cell >= LABELLED) context.font = `${clamp(8, box.cell * 0.8, 13)}px system-ui, sans-serif`;
+    const { axes } = box;
+    if (!axes) return;
+    context.font = fontOf(axes.size);
+    canvas.dataset.margin = String(box.margin);
     for (const across of [true, false]) {
       const tokens = across ? keys : own;
       const [from, number] = across ? [box.x, box.columns] : [box.y, box.rows];
@@ -184,17 +211,16 @@ export function matrixView(events) {
         }
         begin = k;
       }
-      if (box.cell < LABELLED) continue;
       context.fillStyle = theme === "light" ? "#222222" : "#dddddd";
       for (let k = 0; k < number; k++) {
         const [token, at] = [from + k, box.margin + k * box.cell];
+        if (token % axes.every) continue;
         context.save();
         context.translate(across ? at + box.cell / 2 : box.margin - 9, across ? box.margin - 9 : at + box.cell / 2);
         if (across) context.rotate(-Math.PI / 2);
         context.textAlign = across ? "left" : "right";
         context.textBaseline = "middle";
-        const label = tokens.label[token];
-        context.fillText(label.length > 13 ? `${label.slice(0, 12)}…` : label, 0, 0);
+        context.fillText(fitted(tokens.label[token], axes), 0, 0);
         context.restore();
       }
     }
@@ -235,7 +261,7 @@ export function matrixView(events) {
     const colours = paletteOf(theme, state.show);
     let most = state.show === "norms" ? 1e-12 : 1;
     for (const value of values) if (state.show === "norms" && value > most) most = value;
-    const [left, bottom, top] = [34, 22, 10];
+    const [left, bottom, top] = [34, 30, 10];
     const [wide, high] = [(side - left - 4) / box.n, side - bottom - top];
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
@@ -262,7 +288,12 @@ export function matrixView(events) {
     }
     context.fillStyle = theme === "light" ? "#444444" : "#bbbbbb";
     context.textAlign = "center";
-    context.fillText(`token ${box.x} to ${Math.min(box.x + box.n, values.length) - 1}`, side / 2, side - 8);
+    const step = roundStep(box.n, side - left - 4);
+    for (let k = Math.ceil(box.x / step) * step; k < Math.min(box.x + box.n, values.length); k += step) {
+      context.fillText(String(k), left + (k - box.x + 0.5) * wide, side - bottom + 8);
+    }
+    context.textAlign = "right";
+    context.fillText("token", side - 4, side - 5);
   }
 
   /**
@@ -296,7 +327,7 @@ export function matrixView(events) {
     if (bars) {
       const wide = (side - 38) / box.n;
       for (const token of [i, j])
-        if (token >= box.x) context.fillRect(34 + (token - box.x) * wide, 0, Math.max(wide, 2), side - 22);
+        if (token >= box.x) context.fillRect(34 + (token - box.x) * wide, 0, Math.max(wide, 2), side - 30);
       return;
     }
     const width = Math.max(box.cell, 1.5);

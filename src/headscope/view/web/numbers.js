@@ -66,8 +66,8 @@ export function numbersView({ onpoint, onpick }) {
         onblur: leave,
         onmouseleave: leave,
       },
-      html("td", {}, html("bdi", {})),
-      html("td", {}, html("bdi", {})),
+      html("td", {}, html("bdi", {}), html("span", { class: "place" })),
+      html("td", {}, html("bdi", {}), html("span", { class: "place" })),
       html("td", {}),
       html("td", {}),
     );
@@ -76,6 +76,11 @@ export function numbersView({ onpoint, onpick }) {
   const strongest = html(
     "table",
     { class: "pairs", "aria-label": "Strongest pairs" },
+    html(
+      "thead",
+      {},
+      html("tr", {}, ...["token", "token", "related", "level"].map((each) => html("th", { scope: "col" }, each))),
+    ),
     html("tbody", {}, ...rows, nothing),
   );
   const section = (/** @type {string} */ title, /** @type {HTMLElement[]} */ ...parts) =>
@@ -179,6 +184,9 @@ export function numbersView({ onpoint, onpick }) {
       const { i, j, p } = best[k];
       const words = [label[i], label[j], related(head.text, head.pairs.relation[p]), shown(head.level(i, j))];
       words.forEach((each, column) => write(row.children[column].firstElementChild ?? row.children[column], each));
+      [i, j].forEach((each, column) =>
+        write(/** @type {Element} */ (row.children[column].lastElementChild), `${each}`),
+      );
     });
     nothing.hidden = best.length > 0;
   }

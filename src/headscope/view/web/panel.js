@@ -1,10 +1,12 @@
 // One head and one text: the text, the matrix and the numbers, linked. There may be two of them.
 
-import { html, onceAFrame, refill, shown } from "./dom.js";
+import { html, onceAFrame, refill } from "./dom.js";
 import { Head, Pairs } from "./head.js";
 import { legendView } from "./legend.js";
 import { matrixView } from "./matrix.js";
-import { numbersView, related } from "./numbers.js";
+import { numbersView } from "./numbers.js";
+import { readoutLines } from "./readout.js";
+import { sourcesView } from "./sources.js";
 import { tokensView } from "./tokens.js";
 
 /** @typedef {import("./head.js").Text} Text */
@@ -18,11 +20,11 @@ const WIDEST = 640; // pixels of a matrix
  * @param {{
  *   source: Source, store: Store, theme: () => "light" | "dark", pinned: boolean,
  *   onhover: (hover: Hover) => void, onstep: (layers: number, heads: number) => void,
- *   onread: (reading: string) => void, onpin: () => void,
+ *   onread: (reading: string) => void, onpin: () => void, onall?: () => void,
  * }} spec
  */
-export function panelView({ source, store, theme, pinned, onhover, onstep, onread, onpin }) {
-  /** What is shown; all of it or nothing. @type {{text: Text, pairs: Pairs, head: Head, tokens: ReturnType<typeof tokensView>} | null} */
+export function panelView({ source, store, theme, pinned, onhover, onstep, onread, onpin, onall }) {
+  /** What is shown; all of it or nothing. @type {{text: Text, pairs: Pairs, head: Head, tokens: ReturnType<typeof tokensView>, sources: ReturnType<typeof sourcesView> | null} | null} */
   let now = null;
   /** @type {Hover} */
   let hover = { i: -1, j: -1 };
@@ -45,7 +47,9 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
     button("→", "next head", () => onstep(0, 1)),
   ];
   const pin = html("button", { type: "button", class: "small pin", onclick: onpin }, pinned ? "✕ unpin" : "pin beside");
+  const all = html("button", { type: "button", class: "small to-atlas", onclick: onall ?? null }, "all heads ↓");
   const title = html("h2", {});
+  const problem = html("p", { class: "problem", role: "alert", hidden: true });
   const reading = html("select", {
     class: "reading",
     "aria-label": "How similarity is read here",
@@ -75,38 +79,43 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
       { class: "panel-header" },
       title,
       pinned ? html("label", { class: "toggle" }, "by", reading) : null,
-      html("div", { class: "buttons" }, ...(pinned ? [] : steps), pin),
+      html("div", { class: "buttons" }, ...(pinned ? [] : steps), pin, onall ? all : null),
     ),
+    problem,
     html("div", { class: "left" }, numbers.focal, holder),
     right,
     numbers.figures,
   );
 
-  /** The token that is pointed at, or else the one that is kept; and the other one of a cell. */
+  /** The token that is pointed at, or else the one that is kept; and the other one of a cell, or of the source. */
   function pointed() {
     const kept = store.get().token;
-    const token = hover.i >= 0 ? hover.i : kept;
+    const ofSource = now?.sources && hover.i < 0 && hover.j >= 0;
+    const token = hover.i >= 0 ? hover.i : ofSource ? -1 : kept;
     const there = now !== null && token < now.text.tokens.label.length;
-    return { token: there ? token : -1, other: hover.i >= 0 ? hover.j : -1 };
+    return { token: there ? token : -1, other: hover.i >= 0 || ofSource ? hover.j : -1 };
   }
 
   /** @param {boolean} everything or only what follows the pointer */
   function draw(everything) {
     if (!now) return;
-    const { tokens, text } = now;
+    const { tokens, text, sources } = now;
     const head = shownHead(now.head);
     const state = store.get();
     const { token, other } = pointed();
+    const crossed = sources !== null && (state.show === "attention" || token < 0); // the other token is the source's
     const inside = state.mask && !text.keys ? head.mask(state.theta).inside : null;
-    tokens.draw(head, state, theme(), token, other, inside);
+    tokens.draw(head, state, theme(), token, crossed ? -1 : other, inside, crossed ? other : -1);
+    sources?.draw(head, theme(), token, crossed ? other : -1);
     if (everything) {
       matrix.draw({ head, state, theme: theme(), inside });
       numbers.draw(head, state);
       legend.draw(head, state, theme());
     }
-    matrix.mark(token, other >= 0 ? other : token);
+    const column = other >= 0 ? other : token;
+    matrix.mark(token, sources && state.show === "attention" && other < 0 ? -1 : column);
     const boundary = other >= 0 && other !== token ? "" : tokens.boundaryAfter(token);
-    refill(readout, ...readoutLines(head, text, token, other, state.tau), boundary && ` · ${boundary}`);
+    refill(readout, ...readoutLines(head, text, token, other, state.tau, crossed), boundary && ` · ${boundary}`);
   }
 
   /**
@@ -124,7 +133,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
   const rehover = onceAFrame(() => draw(false));
 
   /**
-   * Show a text and a head of it in a reading.
+   * Show a text and a head of it in a reading; what goes wrong is told in their place.
    * @param {Text} text
    * @param {number} layer
    * @param {number} number
@@ -133,6 +142,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
   async function show(text, layer, number, name) {
     const turn = ++requests;
     root.classList.add("loading");
+    name_(layer, number, name);
     try {
       const [tensors, relations, map] = await Promise.all([
         source.get(`texts/${text.id}/${name}/heads/${layer}/${number}`),
@@ -140,25 +150,48 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
         store.get().show === "attention" ? source.get(mapOf(text, layer, number)) : null,
       ]);
       if (turn !== requests) return;
-      let { pairs, tokens } = now?.text.id === text.id ? now : { pairs: null, tokens: null };
+      root.classList.remove("failed");
+      problem.hidden = true;
+      let { pairs, tokens, sources } = now?.text.id === text.id ? now : { pairs: null, tokens: null, sources: null };
       if (!pairs || !tokens) {
         pairs = new Pairs(text, relations);
         tokens = tokensView(text, { onhover: (token) => onhover({ i: token, j: -1 }), onpick: keep });
-        refill(holder, tokens.frame);
+        sources = text.keys ? sourcesView(text.keys, (token) => onhover({ i: -1, j: token })) : null;
+        const target = html("div", {}, sources ? html("h3", {}, "Target, which is written") : null, tokens.frame);
+        refill(holder, sources?.frame, target);
+        root.classList.toggle("crossed", sources !== null);
         numbers.begin(text);
         hover = { i: -1, j: -1 };
       }
       const head = new Head(text, pairs, tensors, layer, number, name);
       if (map) head.attention = map.attention.data;
-      now = { text, pairs, head, tokens };
-      refill(title, `Layer ${layer}, head ${number}${pinned ? "" : `, by ${name}`}`);
+      now = { text, pairs, head, tokens, sources };
       refill(reading, ...text.readings.map((each) => html("option", { selected: each === name }, each)));
       [root.dataset.head, root.dataset.reading] = [`${layer}.${number}`, name];
       redraw();
-      if (text.maps_kept) void needMap(); // small, and then every cell can tell its attention
+      if (text.maps_kept || sources) needMap().catch(report); // small, and then every cell can tell its attention
+    } catch (error) {
+      if (turn !== requests) return;
+      report(error);
+      root.classList.add("failed");
     } finally {
       if (turn === requests) root.classList.remove("loading");
     }
+  }
+
+  /**
+   * @param {number} layer
+   * @param {number} number
+   * @param {string} reading_
+   */
+  function name_(layer, number, reading_) {
+    refill(title, `Layer ${layer}, head ${number}${pinned ? "" : `, by ${reading_}`}`);
+  }
+
+  /** @param {unknown} error */
+  function report(error) {
+    refill(problem, error instanceof Error ? error.message : String(error));
+    problem.hidden = false;
   }
 
   /** Fetch the attention map where it is to be shown and not here yet. */
@@ -215,65 +248,4 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
  */
 function mapOf(text, layer, head) {
   return `texts/${text.id}/heads/${layer}/${head}/attention`;
-}
-
-/**
- * What is pointed at, in words.
- * @param {Head} head
- * @param {Text} text
- * @param {number} token
- * @param {number} other
- * @param {number} step
- */
-function readoutLines(head, text, token, other, step) {
-  if (token < 0) return ["Point at a token or a cell; click to keep the token."];
-  return other >= 0 && other !== token ? ofPair(head, text, token, other) : ofToken(head, text, token, step);
-}
-
-/**
- * @param {Head} head
- * @param {Text} text
- * @param {number} token
- * @param {number} step
- */
-function ofToken(head, text, token, step) {
-  const { label } = text.tokens;
-  const alike = head.strongest(step, Infinity, token).map(({ i, j }) => label[i === token ? j : i]);
-  const named = alike.slice(0, 6).flatMap((each, k) => [k ? ", " : ": ", html("bdi", { class: "quoted" }, each)]);
-  return [
-    html("b", {}, html("bdi", {}, label[token])),
-    ` (${token}) is similar to ${alike.length || "no"} ${alike.length === 1 ? "token" : "tokens"}`,
-    ...named,
-    alike.length > 6 ? ", …" : "",
-    text.keys ? "" : ` · received ${shown(head.received[token], 3)} of the most attended`,
-    ` · norm ${shown(head.norms[token], 3)}`,
-  ];
-}
-
-/**
- * @param {Head} head
- * @param {Text} text
- * @param {number} i
- * @param {number} j
- */
-function ofPair(head, text, i, j) {
-  const crossed = text.keys !== null && head.attention !== null; // another text's tokens along the top
-  const others = crossed ? (text.keys ?? text.tokens).label : text.tokens.label;
-  const parts = [
-    html("b", {}, html("bdi", {}, text.tokens.label[i])),
-    ` (${i}) – `,
-    html("b", {}, html("bdi", {}, others[j])),
-    ` (${j})`,
-  ];
-  if (!crossed) {
-    const p = head.pairs.place(i, j);
-    parts.push(`: ${head.reading} ${head.value(i, j).toPrecision(4)}`);
-    if (p < 0) parts.push(" · special tokens are in no pair");
-    else {
-      const relation = related(text, head.pairs.relation[p]);
-      parts.push(`, level ${shown(head.level(i, j), 3)}, distance ${Math.abs(j - i)}, ${relation}`);
-    }
-  }
-  if (head.attention) parts.push(` · A ${head.attention[i * others.length + j].toPrecision(3)}`);
-  return parts;
 }

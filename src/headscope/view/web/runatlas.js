@@ -1,9 +1,9 @@
 // Heads of a run by any score: as squares in their places, and in order with their intervals.
 
-import { atlasView } from "./atlas.js";
+import { atlasView, PURITY, purityWords } from "./atlas.js";
 import { interval } from "./charts.js";
 import { css, palette, reachOf, sided, variable } from "./colours.js";
-import { html, refill, shown } from "./dom.js";
+import { html, progressView, refill, shown } from "./dom.js";
 import { scaleOf } from "./legend.js";
 import { wayName } from "./ways.js";
 
@@ -15,10 +15,10 @@ import { wayName } from "./ways.js";
 const ENDS = 12; // heads shown at either end of the ranking
 
 /**
- * @param {{run: any, store: Store, theme: () => "light" | "dark"}} spec
+ * @param {{run: any, store: Store, theme: () => "light" | "dark", onpressed: () => void}} spec
  */
-export function runAtlas({ run, store, theme }) {
-  /** What is shown; all of it or nothing. @type {{score: Quantity, way: string, heads: Float64Array} | null} */
+export function runAtlas({ run, store, theme, onpressed }) {
+  /** What is shown; all of it or nothing. @type {{score: Quantity, way: string, heads: Float64Array, pure: Float64Array | null, repeated: Float64Array | null} | null} */
   let now = null;
   const scores = run.quantities.filter((/** @type {Quantity} */ each) => each.heads);
   const sorting = html(
@@ -31,10 +31,12 @@ export function runAtlas({ run, store, theme }) {
     layers: run.layers,
     heads: run.heads,
     label: "Heads: a row for each layer",
-    onpick: (layer, head) => store.set({ runLayer: layer, runHead: head }),
+    onpick: pick,
   });
+  const progress = progressView();
   const meaning = html("p", { class: "note" });
   const legend = html("div", { class: "legend" });
+  const order = html("p", { class: "note" });
   const ranking = html("div", { class: "ranking", role: "group", "aria-label": "Heads by score, with intervals" });
   const side = html(
     "aside",
@@ -42,11 +44,32 @@ export function runAtlas({ run, store, theme }) {
     html("div", { class: "panel-header" }, html("h2", {}, "Heads"), html("label", { class: "toggle" }, ranked, "sort")),
     sorting,
     meaning,
+    progress.root,
     html("div", { class: "atlas-holder" }, atlas.grid),
     legend,
     html("h3", {}, "With intervals"),
+    order,
     ranking,
   );
+
+  /**
+   * @param {number} layer
+   * @param {number} head
+   * @param {boolean} pressed and not walked to by keys
+   */
+  function pick(layer, head, pressed) {
+    store.set({ runLayer: layer, runHead: head });
+    if (pressed) onpressed();
+  }
+
+  /**
+   * What a head is sorted by: how pure it is, where that is known, else its score.
+   * @param {number} place
+   */
+  function orderOf(place) {
+    const from = now?.pure ?? now?.heads;
+    return from ? from[place] : NaN;
+  }
 
   /**
    * @param {0 | 1 | 2} what value, low, high
@@ -73,27 +96,35 @@ export function runAtlas({ run, store, theme }) {
     const state = store.get();
     const { score, way } = now;
     const heads = run.layers.flatMap((/** @type {number} */ layer) =>
-      Array.from({ length: run.heads }, (_, head) => ({ layer, head, score: number(0, layer, head) })),
+      Array.from({ length: run.heads }, (_, head) => {
+        const place = run.layers.indexOf(layer) * run.heads + head;
+        const pure =
+          now?.pure && !Number.isNaN(now.pure[place]) ? purityWords(now.pure[place], now.repeated?.[place] ?? 0) : "";
+        return { layer, head, score: number(0, layer, head), order: orderOf(place), orderTitle: pure };
+      }),
     );
     const range = middle(heads.map((/** @type {{score: number}} */ each) => each.score));
     const colours = palette(theme(), score.base === null ? "norms" : "sides");
-    const tiles = heads.map((/** @type {{layer: number, head: number, score: number}} */ each) => ({
-      ...each,
-      title: `95 %: ${shown(number(1, each.layer, each.head))} to ${shown(number(2, each.layer, each.head))}`,
-      paint: (/** @type {HTMLCanvasElement} */ canvas) => {
-        [canvas.width, canvas.height] = [1, 1];
-        const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-        const share = sided(each.score, score.base, range, score.logarithmic);
-        context.fillStyle = Number.isNaN(each.score) ? variable(canvas, "--missing") : css(colours, share);
-        context.fillRect(0, 0, 1, 1);
-      },
-    }));
+    const tiles = heads.map(
+      (/** @type {{layer: number, head: number, score: number, order: number, orderTitle: string}} */ each) => ({
+        ...each,
+        title: `95 %: ${shown(number(1, each.layer, each.head))} to ${shown(number(2, each.layer, each.head))}`,
+        paint: (/** @type {HTMLCanvasElement} */ canvas) => {
+          [canvas.width, canvas.height] = [1, 1];
+          const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+          const share = sided(each.score, score.base, range, score.logarithmic);
+          context.fillStyle = Number.isNaN(each.score) ? variable(canvas, "--missing") : css(colours, share);
+          context.fillRect(0, 0, 1, 1);
+        },
+      }),
+    );
     const { name, base } = score;
     const label = `${score.label}, ${wayName(way, score)}`;
     atlas.arrange(tiles, state.runRanked, { name, base, label, meaning: score.meaning });
     atlas.paint(tiles, theme());
     atlas.choose(state.runLayer, state.runHead);
-    refill(meaning, `${score.meaning}; ${wayName(way, score)}`);
+    const pure = now.pure && state.runRanked ? html("span", { class: "sorted-by" }, ` ${PURITY}`) : null;
+    refill(meaning, `${score.meaning}; ${wayName(way, score)}`, pure && ".", pure);
     showLegend(score, range, colours);
     showRanking(tiles, score);
   }
@@ -129,8 +160,10 @@ export function runAtlas({ run, store, theme }) {
    * @param {Quantity} score
    */
   function showRanking(tiles, score) {
-    const order = tiles.filter((each) => !Number.isNaN(each.score)).sort((a, b) => b.score - a.score);
-    const ends = order.length > 2 * ENDS ? [...order.slice(0, ENDS), null, ...order.slice(-ENDS)] : order;
+    const sorted = tiles
+      .filter((each) => !Number.isNaN(each.score))
+      .sort((a, b) => (b.order ?? b.score) - (a.order ?? a.score));
+    const ends = sorted.length > 2 * ENDS ? [...sorted.slice(0, ENDS), null, ...sorted.slice(-ENDS)] : sorted;
     const limits = (/** @type {Tile} */ each) => [number(1, each.layer, each.head), number(2, each.layer, each.head)];
     const known = ends.flatMap((each) => (each ? [each.score, ...limits(each)] : []));
     const numbers = [...known, score.base ?? NaN].filter((each) => !Number.isNaN(each));
@@ -144,7 +177,7 @@ export function runAtlas({ run, store, theme }) {
           type: "button",
           class: "ranked-head",
           "data-head": `${each.layer}.${each.head}`,
-          onclick: () => store.set({ runLayer: each.layer, runHead: each.head }),
+          onclick: () => pick(each.layer, each.head, true),
         },
         html("span", {}, `${each.layer}.${each.head}`),
         interval({
@@ -162,6 +195,7 @@ export function runAtlas({ run, store, theme }) {
         html("b", {}, shown(each.score)),
       );
     });
+    refill(order, now?.pure ? "the purest first, each with its own preference" : "");
     refill(ranking, ...rows);
   }
 
@@ -175,12 +209,30 @@ export function runAtlas({ run, store, theme }) {
      * @param {Tensors} tensors
      */
     take: (score, way, tensors) => {
-      now = { score, way, heads: /** @type {Float64Array} */ (tensors.heads.data) };
+      now = {
+        score,
+        way,
+        heads: /** @type {Float64Array} */ (tensors.heads.data),
+        pure: /** @type {Float64Array | null} */ (tensors.purity?.data ?? null),
+        repeated: /** @type {Float64Array | null} */ (tensors.repeated?.data ?? null),
+      };
       show();
     },
+    /** Say that the heads of a score are being computed, until they are there. @type {(what: string) => void} */
+    wait: (what) => {
+      side.setAttribute("aria-busy", "true");
+      progress.show(what);
+    },
+    ready: () => {
+      side.removeAttribute("aria-busy");
+      progress.hide();
+    },
+    /** The head that is chosen, for those who go on with keys. */
+    focus: () =>
+      /** @type {HTMLElement | null} */ (atlas.grid.querySelector(".tile.chosen"))?.focus({ preventScroll: true }),
     /** The head that shows the score most. @returns {{runLayer: number, runHead: number}} */
     first: () => {
-      const known = heads().map((each) => (Number.isNaN(each) ? -Infinity : each));
+      const known = heads().map((_, place) => (Number.isNaN(orderOf(place)) ? -Infinity : orderOf(place)));
       const place = known.indexOf(Math.max(...known));
       return { runLayer: run.layers[Math.floor(place / run.heads)], runHead: place % run.heads };
     },

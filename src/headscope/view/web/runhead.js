@@ -2,7 +2,7 @@
 // read, and the texts that show it best.
 
 import { distances, lines, swatch } from "./charts.js";
-import { html, refill, shown } from "./dom.js";
+import { html, progressView, refill, shown } from "./dom.js";
 import { plain } from "./runnumbers.js";
 import { PAPER, wayName, wayTitle } from "./ways.js";
 
@@ -19,14 +19,21 @@ const STEPS = 19; // thresholds
 /**
  * @param {{
  *   source: Source, run: any, numbers: RunNumbers, fail: (error: unknown) => void,
- *   onopen: (text: string, layer: number, head: number) => void,
+ *   onopen: (text: string, layer: number, head: number) => void, onall: () => void,
  * }} spec
  */
-export function runHead({ source, run, numbers, fail, onopen }) {
+export function runHead({ source, run, numbers, fail, onopen, onall }) {
   const root = html("section", { class: "head-detail", "aria-label": "One head" });
   const readings = run.readings.map((/** @type {any} */ each) => each.name);
   const scores = run.quantities.filter((/** @type {Quantity} */ each) => each.heads);
+  const progress = progressView();
   let requests = 0;
+
+  /** @param {number} layer @param {number} head */
+  function heading(layer, head) {
+    const all = html("button", { type: "button", class: "small to-atlas", onclick: onall }, "all heads ↑");
+    return html("div", { class: "panel-header" }, html("h2", {}, `Layer ${layer}, head ${head}`), all);
+  }
 
   /** @param {State} state */
   async function show(state) {
@@ -36,13 +43,24 @@ export function runHead({ source, run, numbers, fail, onopen }) {
     if (!run.layers.includes(layer) || head < 0 || head >= run.heads) {
       return refill(root, html("p", { class: "empty" }, NOTHING));
     }
-    const curves = await source.get(`run/heads/${layer}/${head}`);
+    refill(root, heading(layer, head), progress.root); // what is drawn of another head goes at once
+    progress.show(`Working out how far layer ${layer}, head ${head} reaches …`);
+    let curves;
+    try {
+      curves = await source.get(`run/heads/${layer}/${head}`);
+    } catch (error) {
+      if (turn === requests)
+        refill(root, heading(layer, head), html("p", { class: "problem", role: "alert" }, String(error)));
+      return;
+    } finally {
+      if (turn === requests) progress.hide();
+    }
     if (turn !== requests) return;
     const examples = html("div", { class: "examples" });
     const table = html("table", { class: "scores" });
     refill(
       root,
-      html("h2", {}, `Layer ${layer}, head ${head}`),
+      heading(layer, head),
       html("div", { class: "figures" }, ...drawn(curves, state)),
       html("h3", {}, "Scores in every way that S was read"),
       html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Scores of this head" }, table),
@@ -50,6 +68,7 @@ export function runHead({ source, run, numbers, fail, onopen }) {
     );
     fill(table, state, turn);
     root.dataset.head = `${layer}.${head}`;
+    if (run.rows) refill(examples, html("p", { class: "note busy" }, "Looking for texts that show it"));
     if (!run.rows) return refill(examples, html("p", { class: "note" }, NO_ROWS));
     const articles = await texts(state, layer, head);
     if (turn === requests) refill(examples, ...articles);
@@ -132,6 +151,7 @@ export function runHead({ source, run, numbers, fail, onopen }) {
         const own = score.ways[0] === "attention" && way === PAPER ? "attention" : way; // the same however S is read
         const cell = html("td", {});
         if (score.ways.includes(own)) {
+          refill(cell, html("span", { class: "waiting", title: "being computed" }, "…"));
           numbers.get(score, own, state.runTau).then((tensors) => {
             if (turn === requests) write(cell, tensors, layer, head);
           }, fail);

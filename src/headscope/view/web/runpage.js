@@ -1,15 +1,16 @@
 // A collection of texts: the atlas of heads by score, what layers do, findings with verdicts, and what lies behind one
 // head. Heads are shown first; findings take longer and come when they are ready.
 
-import { switchOf, thresholdSlider } from "./controls.js";
-import { html, refill } from "./dom.js";
+import { exportMenu, switchOf, thresholdSlider } from "./controls.js";
+import { bringIntoView, html, refill } from "./dom.js";
+import { explainer } from "./explanations.js";
 import { saveFile } from "./exports.js";
 import { findingsView } from "./findings.js";
 import { layersView } from "./layers.js";
 import { runAtlas } from "./runatlas.js";
 import { runHead } from "./runhead.js";
 import { runNumbers } from "./runnumbers.js";
-import { differing } from "./state.js";
+import { differing, written } from "./state.js";
 import { PAPER, wayName, wayOf, wayTitle } from "./ways.js";
 
 /** @typedef {import("./source.js").Source} Source */
@@ -24,10 +25,10 @@ const POOLED = "not the run's own τ: matched ratios are pooled over windows her
 /**
  * @param {{
  *   source: Source, store: Store, theme: () => "light" | "dark",
- *   tell: (message: string, kind?: string) => void, fail: (error: unknown) => void,
+ *   tell: (message: string, kind?: string) => void, fail: (error: unknown) => void, onphone: () => void,
  * }} spec
  */
-export function runPage({ source, store, theme, tell, fail }) {
+export function runPage({ source, store, theme, tell, fail, onphone }) {
   const numbers = runNumbers(source);
   /** Everything that is made for a run; all of it or nothing. @type {ReturnType<typeof makeViews> | null} */
   let views = null;
@@ -38,15 +39,31 @@ export function runPage({ source, store, theme, tell, fail }) {
   const tau = thresholdSlider("τ", (value) => store.set({ runTau: Math.round(value) }));
   const theta = thresholdSlider("θ", (value) => store.set({ runTheta: value }));
   const back = () => run && store.set({ runTau: Math.round(20 * run.tau), runTheta: 0 });
-  const save = async () => {
+  const explained = explainer();
+  const save = async (/** @type {string} */ kind) => {
     try {
-      if (source.download) saveFile(await source.download("run/result.nc"), "result.nc");
+      if (kind === "phone") onphone();
+      else if (kind === "nc" && source.download) saveFile(await source.download("run/result.nc"), "result.nc");
+      else if (source.save) {
+        const asked = { run: true, address: written(store.get()) };
+        const file = await source.save(asked, (done, of) => {
+          tell(of ? `Writing the file: ${done} of ${of}` : "Working out all intervals for the file …", "busy");
+        });
+        saveFile(file, "headscope-run.html");
+        tell(`The file is written: ${(file.size / 1e6).toFixed(1)} MB, it opens in any browser.`);
+      }
     } catch (error) {
       fail(error);
     }
   };
   const button = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
     html("button", { type: "button", class: "small", onclick }, label);
+  /** @type {[string, string][]} */
+  const saves = [
+    ...(source.download ? [/** @type {[string, string]} */ (["nc", "result.nc, everything"])] : []),
+    ...(source.save ? [/** @type {[string, string]} */ (["html", "One HTML file of this run"])] : []),
+    ...(source.phone ? [/** @type {[string, string]} */ (["phone", "Open on a phone …"])] : []),
+  ];
   const note = html("span", { class: "note", role: "status" });
   const controls = html("div", { class: "controls" });
   const columns = html("div", { class: "columns" });
@@ -60,9 +77,13 @@ export function runPage({ source, store, theme, tell, fail }) {
       ways.map((name) => ({ name, label: wayName(name), title: wayTitle(about, name) })),
       (name) => store.set({ runWay: name }),
     );
-    const atlas = runAtlas({ run: about, store, theme });
+    const atlas = runAtlas({ run: about, store, theme, onpressed: () => bringIntoView(detail.root, atlas.side) });
     const layers = layersView({ run: about, store, numbers, fail });
-    const detail = runHead({ source, run: about, numbers, fail, onopen: open });
+    const onall = () => {
+      bringIntoView(atlas.side, detail.root);
+      atlas.focus();
+    };
+    const detail = runHead({ source, run: about, numbers, fail, onopen: open, onall });
     const findings = findingsView({ run: about, store });
     return { ways, way, atlas, layers, detail, findings };
   }
@@ -78,6 +99,8 @@ export function runPage({ source, store, theme, tell, fail }) {
     const turn = ++asked;
     const state = store.get();
     const [wanted, way] = [score(), wayOf(score(), state.runWay)];
+    const how = way === PAPER ? `at τ = ${(state.runTau / 20).toFixed(2)}` : wayName(way, wanted);
+    views.atlas.wait(`Working out ${wanted.label} of ${run.layers.length * run.heads} heads, ${how} …`);
     try {
       const tensors = await numbers.get(wanted, way, state.runTau, true);
       if (turn !== asked) return;
@@ -86,6 +109,8 @@ export function runPage({ source, store, theme, tell, fail }) {
       tell("", "calm");
     } catch (error) {
       if (turn === asked) fail(error);
+    } finally {
+      if (turn === asked) views.atlas.ready();
     }
   }
 
@@ -160,18 +185,21 @@ export function runPage({ source, store, theme, tell, fail }) {
         runScore: known ? state.runScore : (scores[3] ?? scores[0]).name,
       });
       run = answer;
-      tell(
-        `${run.model} · ${run.stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`,
-      );
+      const others = run.stacks.filter((/** @type {string} */ each) => each !== run.stack);
+      const stack = others.length
+        ? `${run.stack} (started with --stack ${others.join(" or ")} it shows that)`
+        : run.stack;
+      tell(`${run.model} · ${stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`);
       views = makeViews(run);
       refill(
         controls,
         views.way.field,
-        tau.label,
-        theta.label,
+        html("span", { class: "explains" }, tau.label, explained.button("runTau", "what τ means")),
+        html("span", { class: "explains" }, theta.label, explained.button("runTheta", "what θ means")),
         button("the run's own", back),
-        source.download ? button("Save result.nc", () => void save()) : null,
         note,
+        saves.length ? exportMenu(saves, (kind) => void save(kind)) : null,
+        explained.place,
       );
       refill(columns, views.atlas.side, views.detail.root);
       refill(root, controls, views.findings.root, columns, views.layers.root);

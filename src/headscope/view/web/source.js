@@ -9,12 +9,15 @@
  *   get: (path: string) => Promise<any>,
  *   inspect: ((asked: Record<string, unknown>) => Promise<any>) | null,
  *   download: ((path: string) => Promise<Blob>) | null,
+ *   save: ((asked: Record<string, unknown>, tell: (done: number, of: number) => void) => Promise<Blob>) | null,
+ *   phone: ((address: string) => Promise<{address: string, picture: string}>) | null,
  *   close?: () => void,
  * }} Source
  */
 
 const MOST_BYTES = 256e6; // of answers kept
 const TRIES = 8;
+const AGAIN = 500; // milliseconds until a file that is being written is asked for again
 
 /**
  * Read the safetensors format: a length, a description in JSON, then the numbers.
@@ -124,6 +127,11 @@ export function serverSource(token) {
       throw new Refusal(response.status, answer.error ?? `The server answered ${response.status}.`);
     }
   }
+  /**
+   * @param {string} path
+   * @param {Record<string, unknown>} asked
+   */
+  const post = (path, asked) => ask(path, { method: "POST", body: JSON.stringify(asked) });
   return {
     home: "server",
     get: remembering(async (path) => {
@@ -134,8 +142,18 @@ export function serverSource(token) {
       const buffer = await response.arrayBuffer();
       return { value: tensors(buffer), bytes: buffer.byteLength };
     }),
-    inspect: async (asked) => (await ask("texts", { method: "POST", body: JSON.stringify(asked) })).json(),
+    inspect: async (asked) => (await post("texts", asked)).json(),
     download: async (path) => (await ask(path)).blob(),
+    save: async (asked, tell) => {
+      let answer = await (await post("files", asked)).json();
+      while (!answer.ready) {
+        tell(answer.done, answer.of);
+        await new Promise((resolve) => setTimeout(resolve, AGAIN));
+        answer = await (await ask(`files/${answer.name}`)).json();
+      }
+      return (await ask(`files/${answer.name}/view.html`)).blob();
+    },
+    phone: async (address) => (await post("phone", { address })).json(),
   };
 }
 
@@ -164,6 +182,8 @@ export function fileSource(page) {
     }),
     inspect: null,
     download: null,
+    save: null,
+    phone: null,
   };
 }
 
@@ -211,6 +231,8 @@ export function kernelSource(model) {
       ? async (asked) => /** @type {any} */ (await ask({ inspect: asked })).value
       : null,
     download: null,
+    save: null,
+    phone: null,
     close: () => model.off("msg:custom", hear),
   };
 }

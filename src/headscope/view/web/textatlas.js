@@ -1,7 +1,7 @@
 // The atlas of one text: a thumbnail of every head, and its scores at every τ. It fills layer by layer.
 
-import { html, refill, shown } from "./dom.js";
-import { atlasView, paintThumbnail } from "./atlas.js";
+import { html, progressView, refill, shown } from "./dom.js";
+import { atlasView, paintThumbnail, PURITY, purityWords, SORTED_BY_PURITY } from "./atlas.js";
 
 /** @typedef {import("./atlas.js").Tile} Tile */
 /** @typedef {import("./head.js").Text} Text */
@@ -14,9 +14,11 @@ const STEPS = 20; // thresholds, and last the top pairs
 const REST = 120; // milliseconds: sliders move fast, and the atlas follows when they rest
 
 /**
- * @param {{source: Source, store: Store, theme: () => "light" | "dark", onscores: () => void}} spec
+ * @param {{
+ *   source: Source, store: Store, theme: () => "light" | "dark", onscores: () => void, onpressed: () => void,
+ * }} spec
  */
-export function textAtlas({ source, store, theme, onscores }) {
+export function textAtlas({ source, store, theme, onscores, onpressed }) {
   /** @type {Text | null} */
   let text = null;
   /** @type {ReturnType<typeof atlasView> | null} */
@@ -33,6 +35,7 @@ export function textAtlas({ source, store, theme, onscores }) {
   const ranked = html("input", { type: "checkbox", onchange: () => store.set({ ranked: ranked.checked }) });
   const meaning = html("p", { class: "note" });
   const holder = html("div", { class: "atlas-holder" });
+  const progress = progressView();
   const side = html(
     "aside",
     { "aria-label": "Atlas of heads" },
@@ -44,6 +47,7 @@ export function textAtlas({ source, store, theme, onscores }) {
     ),
     sorting,
     meaning,
+    progress.root,
     holder,
     html("p", { class: "note" }, "Rows are layers. Click, or use the arrow keys."),
   );
@@ -70,10 +74,14 @@ export function textAtlas({ source, store, theme, onscores }) {
     const state = store.get();
     const tensors = layers.get(layer);
     const focal = tensors ? tensors.focal.data[stepOf(state) * of.heads + head] : -1;
+    const at = stepOf(state) * of.heads + head;
+    const pure = state.score === SORTED_BY_PURITY && tensors ? Number(tensors.purity.data[at]) : NaN;
     return {
       layer,
       head,
       score: score(state.score, layer, head),
+      ...(state.score === SORTED_BY_PURITY ? { order: pure } : {}),
+      orderTitle: Number.isNaN(pure) ? "" : purityWords(pure, Number(tensors?.repeated.data[at])),
       title: focal >= 0 ? `focal token: ${of.same_labels[focal]}` : "",
       paint: (canvas, colours) => {
         if (!tensors) return;
@@ -95,7 +103,8 @@ export function textAtlas({ source, store, theme, onscores }) {
     const state = store.get();
     const chosen = text?.scores.find((each) => each.name === state.score);
     atlas?.arrange(tiles(), state.ranked, chosen);
-    refill(meaning, chosen?.meaning ?? "");
+    const pure = state.ranked && state.score === SORTED_BY_PURITY;
+    refill(meaning, chosen?.meaning ?? "", pure ? html("span", { class: "sorted-by" }, ` ${PURITY}`) : null);
     onscores();
   }
 
@@ -112,10 +121,19 @@ export function textAtlas({ source, store, theme, onscores }) {
       layers: next.layers,
       heads: next.heads,
       label: "Heads: a row for each layer",
-      onpick: (layer, head) => store.set({ layer, head }),
+      onpick: (layer, head, pressed) => {
+        store.set({ layer, head });
+        if (pressed) onpressed();
+      },
     });
     refill(holder, atlas.grid);
     arrange();
+  }
+
+  /** @param {Text} of */
+  function tellProgress(of) {
+    const [done, all] = [layers.size, of.layers.length];
+    progress.show(`heads of ${done} of ${all} layers`, done, all);
   }
 
   /**
@@ -138,6 +156,7 @@ export function textAtlas({ source, store, theme, onscores }) {
         const tensors = await source.get(`texts/${next.id}/${reading}/layers/${layer}`);
         if (!wanted()) return;
         layers.set(layer, tensors);
+        tellProgress(next);
         atlas?.paint(
           Array.from({ length: next.heads }, (_, head) => tile(next, Number(layer), head)),
           theme(),
@@ -145,7 +164,12 @@ export function textAtlas({ source, store, theme, onscores }) {
         if (layer === store.get().layer) onscores();
       }
     };
-    await Promise.all([one(), one()]);
+    tellProgress(next);
+    try {
+      await Promise.all([one(), one()]);
+    } finally {
+      if (wanted()) progress.hide();
+    }
     if (!wanted()) return;
     filled = whole;
     arrange();
@@ -160,6 +184,9 @@ export function textAtlas({ source, store, theme, onscores }) {
       clearTimeout(later);
       later = window.setTimeout(arrange, REST);
     },
+    /** The head that is chosen, for those who go on with keys. */
+    focus: () =>
+      /** @type {HTMLElement | null} */ (holder.querySelector(".tile.chosen"))?.focus({ preventScroll: true }),
     choose: (/** @type {number} */ layer, /** @type {number} */ head) => atlas?.choose(layer, head),
     repaint: () =>
       atlas?.paint(

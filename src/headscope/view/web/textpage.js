@@ -2,12 +2,12 @@
 
 import { askingForm } from "./asking.js";
 import { controlBar } from "./controls.js";
-import { html } from "./dom.js";
+import { bringIntoView, html } from "./dom.js";
 import { pairsAsCsv, pictureAsSvg, saveFile, svgAsPng } from "./exports.js";
 import { readingOf } from "./head.js";
 import { panelView } from "./panel.js";
 import { Refusal } from "./source.js";
-import { differing, SHOWN } from "./state.js";
+import { differing, SHOWN, written } from "./state.js";
 import { scoreList, textAtlas } from "./textatlas.js";
 
 /** @typedef {import("./head.js").Text} Text */
@@ -15,16 +15,20 @@ import { scoreList, textAtlas } from "./textatlas.js";
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Store} Store */
 
+const USUAL = ["dot", "cosine"]; // readings in a file that is saved
+
 /**
  * @param {{
  *   source: Source, store: Store, about: any, theme: () => "light" | "dark",
- *   tell: (message: string, kind?: string) => void, fail: (error: unknown) => void,
+ *   tell: (message: string, kind?: string) => void, fail: (error: unknown) => void, onphone: () => void,
  * }} spec
  */
-export function textPage({ source, store, about, theme, tell, fail }) {
+export function textPage({ source, store, about, theme, tell, fail, onphone }) {
   /** @type {Text | null} */
   let text = null;
   let turns = 0;
+  /** A text that is read again for another window or stack: the server may hold more of it than can be sent. */
+  let again = { id: "", text: "" };
 
   const panel = panelView({
     source,
@@ -35,6 +39,10 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     onstep: move,
     onread: (name) => store.set({ reading: name }),
     onpin: pinThis,
+    onall: () => {
+      bringIntoView(atlas.side, panel.root);
+      atlas.focus();
+    },
   });
   /** @type {ReturnType<typeof panelView> | null} */
   let pinned = null;
@@ -45,24 +53,35 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     about,
     // A new text begins with its whole matrix, and no token kept.
     onask: (words, options) => {
-      const asked = store.get().asked + 1; // the same text may be sent again
-      store.set({ text: words, id: "", options, asked, token: -1, x: 0, y: 0, n: 0 });
+      const { stack } = store.get().options;
+      again = { id: "", text: "" };
+      ask(words, stack ? { ...options, stack } : options);
     },
+    onwindow: (start) => askAgain({ start }),
   });
   asking.form.hidden = !source.inspect;
   const controls = controlBar({
     store,
     readings: about.readings,
+    onstack: source.inspect ? (stack) => askAgain({ stack }) : null,
     onsave: (kind) => void take(kind),
     saves: [
       ["svg", "SVG picture"],
       ["png", "PNG picture"],
       ["csv", "CSV of similar pairs"],
-      ...(source.download ? [/** @type {[string, string]} */ (["nc", ".nc, everything"])] : []),
+      ...(source.download ? [/** @type {[string, string]} */ (["nc", ".nc file, everything"])] : []),
+      ...(source.save ? [/** @type {[string, string]} */ (["html", "One HTML file of this view"])] : []),
       ...(source.home === "notebook" ? [] : [/** @type {[string, string]} */ (["link", "Copy link to this view"])]),
+      ...(source.phone ? [/** @type {[string, string]} */ (["phone", "Open on a phone …"])] : []),
     ],
   });
-  const atlas = textAtlas({ source, store, theme, onscores: showScores });
+  const atlas = textAtlas({
+    source,
+    store,
+    theme,
+    onscores: showScores,
+    onpressed: () => bringIntoView(panel.root, atlas.side),
+  });
   const panels = html("div", { class: "panels" }, panel.root);
   const root = html(
     "div",
@@ -98,6 +117,13 @@ export function textPage({ source, store, about, theme, tell, fail }) {
    * @returns {Promise<Text>}
    */
   async function fetchText(id, words, options) {
+    if (!id && again.id && again.text === words && source.inspect) {
+      try {
+        return await source.inspect({ again: again.id, ...options });
+      } catch (error) {
+        if (!(error instanceof Refusal) || error.status !== 404) throw error;
+      }
+    }
     if (id) {
       try {
         return await source.get(`texts/${id}`);
@@ -130,14 +156,53 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     }
   }
 
+  /**
+   * Have a text read. A new one begins with its whole matrix, and no token kept.
+   * @param {string} words
+   * @param {Record<string, any>} options
+   */
+  function ask(words, options) {
+    const asked = store.get().asked + 1; // the same text may be sent again
+    store.set({ text: words, id: "", options, asked, token: -1, x: 0, y: 0, n: 0 });
+  }
+
+  /**
+   * The same text read in another way.
+   * @param {Record<string, any>} options those that change
+   */
+  function askAgain(options) {
+    if (!text) return;
+    again = { id: text.id, text: text.texts[0] ?? "" };
+    ask(again.text, { ...store.get().options, ...options });
+  }
+
+  /**
+   * No text could be read: what went wrong stands in its place, and nothing of another text.
+   * @param {unknown} error
+   */
+  function lose(error) {
+    text = null;
+    asking.clear();
+    root.classList.add("without");
+    tell(about.model?.name ?? "");
+    fail(error);
+  }
+
   const readText = () =>
     inTurn(async (wanted) => {
       const state = store.get();
       const asked = state.id || state.text || state.asked ? state : about.first;
       if (!asked) return; // a run without a text: one can be typed
       tell("Reading the text …", "busy");
-      const next = await fetchText(asked.id, asked.text, state.options);
+      let next;
+      try {
+        next = await fetchText(asked.id, asked.text, state.options);
+      } catch (error) {
+        if (wanted()) lose(error);
+        return;
+      }
       if (!wanted()) return;
+      root.classList.remove("without");
       const other = text?.id !== next.id;
       text = next;
       asking.fill(next);
@@ -247,6 +312,26 @@ export function textPage({ source, store, about, theme, tell, fail }) {
     store.set({ reading: readings[place % readings.length] });
   }
 
+  /**
+   * The page with this text, and a pinned one, in the readings of the command line and those that are looked at.
+   * @param {string} name
+   */
+  async function saveAsFile(name) {
+    if (!source.save || !text) return;
+    const state = store.get();
+    const readings = new Set([readingOf(text, state.reading), ...(state.pin ? [state.pin.reading] : []), ...USUAL]);
+    const texts = [...new Set([text.id, ...(pinnedText ? [pinnedText] : [])])];
+    const asked = {
+      texts,
+      readings: [...readings].filter((each) => text?.readings.includes(each)),
+      address: written(state),
+    };
+    tell("Writing the file …", "busy");
+    const file = await source.save(asked, (done, of) => tell(`Writing the file: ${done} of ${of || "…"}`, "busy"));
+    saveFile(file, `${name}.html`);
+    tell(`The file is written: ${(file.size / 1e6).toFixed(1)} MB, it opens in any browser.`);
+  }
+
   /** @param {string} kind */
   async function take(kind) {
     const current = panel.current();
@@ -260,7 +345,13 @@ export function textPage({ source, store, about, theme, tell, fail }) {
         saveFile(new Blob([pairsAsCsv(current, state)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
       } else if (kind === "nc" && source.download) {
         saveFile(await source.download(`texts/${text.id}/${reading}/inspection.nc`), "inspection.nc");
+      } else if (kind === "html") {
+        await saveAsFile(name);
+      } else if (kind === "phone") {
+        onphone();
       } else if (kind === "link") {
+        // A page that came over a network, unencrypted, may not write to the clipboard; its address bar has the link.
+        if (!navigator.clipboard) return tell("The link is in the browser's address bar; copy it from there.");
         await navigator.clipboard.writeText(location.href);
         tell("The link to this view is copied.");
       } else {
@@ -292,6 +383,8 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       m: () => store.set({ mask: !state.mask }),
       a: () => store.set({ arcs: !state.arcs }),
       r: nextReading,
+      ",": () => asking.turn("before"),
+      ".": () => asking.turn("after"),
       p: () => (state.pin ? store.set({ pin: null }) : pinThis()),
       "+": () => matrix.zoom(0.6),
       "-": () => matrix.zoom(1 / 0.6),
@@ -320,7 +413,7 @@ export function textPage({ source, store, about, theme, tell, fail }) {
       if (own("layer", "head")) atlas.choose(state.layer, state.head);
       if (reading !== readingOf(text, before.reading)) void readAgain();
       else if (own("layer", "head")) {
-        panel.show(text, state.layer, state.head, reading).then(() => tell("", "calm"), fail);
+        void panel.show(text, state.layer, state.head, reading).then(() => tell("", "calm"));
         showScores();
       }
     }

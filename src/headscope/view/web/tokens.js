@@ -12,7 +12,8 @@ import { strongestOf } from "./shades.js";
  * @typedef {{token: number, sentence: number, strength: number, chosen: boolean, heads: number[][]}} Boundary
  */
 
-const ARCS = 24; // pairs drawn at once
+const ARCS = 24; // pairs of a token that are drawn at once
+const ARCS_OF_ALL = 12; // … of all tokens
 const LONGEST_WORD = 8; // pieces that are kept in one line
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 const LETTER = /\p{L}/u;
@@ -76,7 +77,8 @@ export function tokensView(text, events) {
     return token ? Number(token.getAttribute("data-place")) : -1;
   };
   list.addEventListener("pointerover", (event) => {
-    if (event.pointerType !== "touch") events.onhover(which(event));
+    // On a phone whatever comes to lie under a finger that has scrolled is not pointed at.
+    if (event.pointerType !== "touch" && !matchMedia("(hover: none)").matches) events.onhover(which(event));
   });
   list.addEventListener("pointerleave", () => events.onhover(-1));
   list.addEventListener("click", (event) => events.onpick(which(event)));
@@ -111,11 +113,12 @@ export function tokensView(text, events) {
    * @param {number} token
    * @param {number} other
    * @param {boolean[] | null} inside
+   * @param {number} [source] the token of cross-attention's source that is pointed at
    */
-  function draw(head, state, theme, token, other, inside) {
+  function draw(head, state, theme, token, other, inside, source = -1) {
     const counts = head.counts(state.tau);
-    const attends = state.show === "attention" || state.show === "received";
-    const colours = paletteOf(theme, state.show);
+    const attends = state.show === "attention" || state.show === "received" || (token < 0 && source >= 0);
+    const colours = paletteOf(theme, attends ? "attention" : state.show);
     const busiest = Math.max(1, ...counts.times);
     const longest = head.norms.reduce((most, each) => Math.max(most, each), 1e-12);
     const keys = text.keys?.label.length ?? head.size;
@@ -123,7 +126,9 @@ export function tokensView(text, events) {
       /** Where on the scale, and how strongly. */
       let [at, part] = [0, 0];
       const same = head.pairs.same[k];
-      if (token >= 0 && token !== k && (state.show === "similarity" || state.show === "level")) {
+      if (token < 0 && source >= 0 && head.attention) {
+        [at, part] = [Math.sqrt(head.attention[k * keys + source] / strongestOf(head.attention)), 1];
+      } else if (token >= 0 && token !== k && (state.show === "similarity" || state.show === "level")) {
         const level = head.level(token, k);
         if (!Number.isNaN(level)) [at, part] = [signed(level), head.high(token, k, state.tau) ? 1 : 0.25];
       } else if (token >= 0 && state.show === "attention" && head.attention && k < keys) {
@@ -136,7 +141,7 @@ export function tokensView(text, events) {
         [at, part] = [signed(0.85 * (counts.times[same] / busiest)), counts.times[same] ? 0.75 : 0];
       }
       const lit = part > 0.01 && Math.abs(at - (attends || state.show === "norms" ? 0 : 0.5)) > 0.02;
-      const background = lit ? (part === 1 ? css(colours, at) : faint(css(colours, at), part)) : "";
+      const background = lit ? (part === 1 ? css(colours, at) : opaque(colours, at, part, theme)) : "";
       const colour = lit && part > 0.5 ? ink(colours, part === 1 ? at : 0.5 + (at - 0.5) * part) : "";
       const marks =
         (token >= 0 && token !== k && head.high(token, k, state.tau) ? " high" : "") +
@@ -146,6 +151,7 @@ export function tokensView(text, events) {
         (inside?.[k] ? " attended" : "");
       look(k, background, colour, marks);
     }
+    frame.classList.toggle("pointed", token >= 0);
     drawArcs(head, state, theme, token);
   }
 
@@ -219,14 +225,15 @@ export function tokensView(text, events) {
   function drawArcs(head, state, theme, token) {
     const drawn = state.arcs && (state.show === "similarity" || state.show === "level");
     const colours = palette(theme, "similarity");
-    const pairs = drawn ? head.strongest(state.tau, ARCS, token) : [];
+    const pairs = drawn ? head.strongest(state.tau, token < 0 ? ARCS_OF_ALL : ARCS, token) : [];
     while (arcs.childElementCount > pairs.length) arcs.lastElementChild?.remove();
     while (arcs.childElementCount < pairs.length) arcs.append(vector("path"));
     pairs.forEach(({ i, j }, place) => {
       const [a, b] = [box(i), box(j)];
       const [x1, x2] = [a.x + a.width / 2, b.x + b.width / 2];
       const [y1, y2] = [a.y + 2, b.y + 2];
-      const lift = Math.min(8 + Math.abs(x2 - x1) * 0.22 + Math.abs(y2 - y1) * 0.1, 58);
+      const wanted = Math.min(8 + Math.abs(x2 - x1) * 0.22 + Math.abs(y2 - y1) * 0.1, 58);
+      const lift = Math.min(wanted, (4 / 3) * Math.max(Math.min(y1, y2) - 2, 4)); // its top is at 3/4: within the frame
       const level = head.level(i, j);
       const path = arcs.children[place];
       if (path.getAttribute("data-pair") !== `${i},${j}` || moved) {
@@ -262,10 +269,16 @@ function boundaryWords({ sentence, strength, heads }) {
   return `boundary after sentence ${sentence}: ${strength.toFixed(2)}${by}`;
 }
 
+const PAPER = { light: [255, 255, 255], dark: [21, 23, 28] };
+
 /**
- * @param {string} colour rgb(…)
+ * A part of a colour on the page's paper, opaque, so that arcs pass behind the words.
+ * @param {Uint8ClampedArray} colours
+ * @param {number} share
  * @param {number} part
+ * @param {"light" | "dark"} theme
  */
-function faint(colour, part) {
-  return colour.replace("rgb(", "rgba(").replace(")", `, ${part})`);
+function opaque(colours, share, part, theme) {
+  const k = 3 * Math.round(255 * Math.min(Math.max(share, 0), 1));
+  return `rgb(${PAPER[theme].map((paper, c) => Math.round(part * colours[k + c] + (1 - part) * paper)).join(", ")})`;
 }
