@@ -101,8 +101,6 @@ html_sidebars: dict[str, list[str]] = {"index": [], "method": []}
 def with_pages_above(app: Any, docname: str, source: list[str]) -> None:
     """The README and its like are pages of the site, and links to them lead there."""
     file = next((name for name, page in ABOVE.items() if page == docname), None)
-    if not (HERE / "figures.md").exists():
-        source[0] = re.sub("^figures\n", "", source[0], flags=re.MULTILINE)
     if file is None:
         source[0] = led_on(source[0], f"docs/{docname}", docname)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,26 @@ HEADS, GROUPS = 4, 2
 def test_computed_attention_gives_the_sums_of_given_attention(
     width: int, dtype: torch.dtype, causal: bool, embedded: headscope.Model
 ) -> None:
-    length = 40
+    same_sums(width, dtype, causal, {}, embedded)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"readings": ("dot",)},
+        {"readings": ("cosine", "dot"), "tau": 0.7},
+        {"special": True, "theta": 0.6, "relations": {"first_letter": lambda window: [t[:1] for t in window.tokens]}},
+    ],
+    ids=["one reading", "cosine first", "own relations"],
+)
+def test_it_does_whatever_is_chosen(chosen: dict[str, Any], embedded: headscope.Model) -> None:
+    same_sums(32, torch.bfloat16, False, chosen, embedded)
+
+
+def same_sums(
+    width: int, dtype: torch.dtype, causal: bool, chosen: dict[str, Any], embedded: headscope.Model, length: int = 40
+) -> None:
+    """Attention that is computed gives the sums of the same attention given; counts of S are equal."""
     texts = [f"{TEXTS[0]} {TEXTS[1]}", "Two words.", TEXTS[2]]
     cut = [corpus_windows(text, embedded.tokenizer, embedded.template, length=length)[0] for text in texts]
     batch, tokens = WindowBatch(tuple(cut)), max(map(len, cut))
@@ -42,9 +63,10 @@ def test_computed_attention_gives_the_sums_of_given_attention(
     scores = queries.float() @ keys.float().repeat_interleave(HEADS // GROUPS, dim=1).transpose(-1, -2) * scaling
     sums = []
     for weights in (plain_attention(scores, readable), None):
-        choices = Choices(window=length)
-        shape = {"encoder": Shape((0,), HEADS, length, readings=choices.readings)}
-        accumulator = CudaAccumulator(shape, choices, kernels=cpu_kernels)
+        relations = chosen.get("relations", {})
+        choices = Choices(window=length, **{name: each for name, each in chosen.items() if name != "relations"})
+        shape = {"encoder": Shape((0,), HEADS, length, tuple(relations), readings=choices.readings)}
+        accumulator = CudaAccumulator(shape, choices, kernels=cpu_kernels, relations=relations)
         sink = accumulator.begin(batch)
         given = None if weights is not None else Scores(queries, keys, scaling)
         sink.layer(LayerHeads("encoder", 0, "", outputs, weights, values, readable, given))
@@ -54,7 +76,8 @@ def test_computed_attention_gives_the_sums_of_given_attention(
         if name.startswith("attention") and "wins" not in name:  # those go by bins, and bins by the last digits
             np.testing.assert_allclose(sums[1][name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
         elif not name.startswith(("attention", "mask", "attended", "wins", "contrast")):
-            np.testing.assert_array_equal(sums[1][name], expected, err_msg=name)
+            exact = expected.dtype.kind == "i" or choices.readings[0] == "dot"  # whose products are whole numbers here
+            np.testing.assert_allclose(sums[1][name], expected, rtol=0 if exact else 1e-6, atol=0, err_msg=name)
         else:
             far = np.abs(sums[1][name] - expected).sum() / max(np.abs(expected).sum(), 1)
             assert far < 1e-3, name

@@ -91,17 +91,16 @@ def index_tokens(
     windows: Sequence[Window], *, repeated: str, special: bool, relations: Mapping[str, Labels]
 ) -> TokenIndex:
     """Index the tokens of a batch of windows."""
-    ids = padded([window.ids for window in windows])
-    category = padded([window.category for window in windows])
-    tokens = token_loops.Tokens(
-        ids,
-        np.where(category == STOP, 2, category == PUNCTUATION),
-        padded([window.word for window in windows]),
-        padded([window.sentence for window in windows]),
-        ids if repeated == "token" else padded([window.repeats(repeated) for window in windows]),
-    )
     lengths = np.array([len(window) for window in windows])
-    counting = np.arange(ids.shape[1]) < lengths[:, None]
+    counting = np.arange(lengths.max()) < lengths[:, None]
+    columns = [[getattr(window, name) for window in windows] for name in ("ids", "category", "word", "sentence")]
+    if repeated != "token":
+        columns.append([window.repeats(repeated) for window in windows])
+    table = np.zeros((len(columns), *counting.shape), dtype=np.int64)
+    table[:, counting] = np.concatenate([row for column in columns for row in column]).reshape(len(columns), -1)
+    ids, category, word, sentence = table[:4]
+    marks = np.where(category == STOP, 2, category == PUNCTUATION)
+    tokens = token_loops.Tokens(ids, marks, word, sentence, table[4] if repeated != "token" else ids)
     if not special:
         counting &= category > END
     sizes = counting.sum(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 AHEAD = 2  # shards
 INDEXED_AHEAD = 8  # batches of a shard
 INDEXING = 2  # threads
+SWITCHED = 0.0005  # seconds after which a thread that indexes lets the one go on that gives the card its work
 
 
 @dataclass(slots=True)
@@ -91,6 +93,7 @@ class Worker:
         self.path = path
         self.threads = threads or Threads()
         self._attention = attention_by(model.network, SDPA)
+        self._switched = sys.getswitchinterval()
         self.shapes = stack_shapes(model.stacks, settings)
         check_tables(self.shapes.values())
         self.trimmer = Trimmer(EVERY_ON_CARD if path in (CUDA, CUDA_EAGER) else EVERY)
@@ -108,6 +111,8 @@ class Worker:
     def __enter__(self) -> Worker:
         if self.path == CUDA:
             self._attention.__enter__()
+        if self.path in (CUDA, CUDA_EAGER):
+            sys.setswitchinterval(min(SWITCHED, self._switched))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -115,6 +120,7 @@ class Worker:
             self.indexing.shutdown(cancel_futures=True)
         self._pool.shutdown()
         self._cutters.close()
+        sys.setswitchinterval(self._switched)
         if self.path == CUDA:
             self._attention.__exit__(*error)
 
