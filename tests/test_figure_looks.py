@@ -17,8 +17,8 @@ from headscope import HeadscopeError
 from headscope.figures.atlas import _panel
 from headscope.figures.catalog import FIGURES
 from headscope.figures.cells import rectangles
-from headscope.figures.look import Look
 from headscope.figures.style import Picture
+from headscope.look import Look
 from headscope.measures.quantities import named
 from long import first_of
 from results import MadeUpResult, control_of, made_up

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from headscope.figures.look import LookOptions
     from headscope.figures.style import Picture
     from headscope.findings import Findings
     from headscope.inspection import Inspection
+    from headscope.look import LookOptions
     from headscope.result.result import Result
 
 
@@ -96,8 +96,8 @@ class HeadWeightsShortcuts:
 
     def plot(self: Any, **look: Unpack[LookOptions]) -> Picture:
         """Every head of the model as a square, the darker the more it counts where texts are cut."""
-        from headscope.figures.look import Look
         from headscope.figures.segment_heads import segment_heads_figure
+        from headscope.look import Look
 
         return segment_heads_figure(self, look=Look(**look))
 
@@ -146,7 +146,7 @@ class InspectionShortcuts:
     ) -> Picture | Axes:
         """S of one head with tokens on the axes, sentence boundaries and the high-attention tokens marked.
 
-        Figures of one text and of a run are asked to look in the same words, those of `headscope.figures.look.Look`:
+        Figures of one text and of a run are asked to look in the same words, those of `headscope.look.Look`:
         `width` ("column", "page" or inches), `font`, `font_size`, `title`, `caption`, `letters`, `dpi`. `ax` draws
         into axes of yours instead, in your own fonts, and returns them.
 
@@ -156,8 +156,8 @@ class InspectionShortcuts:
         >>> float(figure.get_figwidth())
         3.5
         """
-        from headscope.figures.look import Look
         from headscope.figures.matrix import similarity_figure
+        from headscope.look import Look
 
         return similarity_figure(self, layer, head, theta, look=Look(**look), ax=ax)
 
@@ -173,15 +173,15 @@ class InspectionShortcuts:
         self: Any, layer: int, head: int, *, theta: float = 0.3, ax: Axes | None = None, **look: Unpack[LookOptions]
     ) -> Picture | Axes:
         """A of one head with tokens on the axes, and the attention each token receives; options as above."""
-        from headscope.figures.look import Look
         from headscope.figures.matrix import attention_figure
+        from headscope.look import Look
 
         return attention_figure(self, layer, head, theta, look=Look(**look), ax=ax)
 
     def plot_head(self: Any, layer: int, head: int, *, theta: float = 0.3, **look: Unpack[LookOptions]) -> Picture:
         """Both of them: beside each other from 6 inches on, token beside token; else the similarity matrix below."""
-        from headscope.figures.look import Look
         from headscope.figures.matrix import head_figure
+        from headscope.look import Look
 
         return head_figure(self, layer, head, theta, look=Look(**look))
 
@@ -192,7 +192,7 @@ class InspectionShortcuts:
     def plot_grid(self: Any, *, ax: Axes | None = None, **look: Unpack[LookOptions]) -> Picture | Axes:
         """S of every head of every layer as small multiples; options as above."""
         from headscope.figures.grid import grid_figure
-        from headscope.figures.look import Look
+        from headscope.look import Look
 
         return grid_figure(self, look=Look(**look), ax=ax)
 
@@ -304,7 +304,7 @@ class ResultShortcuts:
     def figure(self: Any, name: str, *, ax: Axes | None = None, **options: Any) -> Picture | Axes:
         """Draw a figure by its name (`headscope.figures.catalog.FIGURES`); it shows itself in a notebook.
 
-        Besides `tau` and `controls`, where a figure takes them, the options are those of `headscope.figures.look.Look`:
+        Besides `tau` and `controls`, where a figure takes them, the options are those of `headscope.look.Look`:
         `width` ("column", "page" or inches), `font`, `font_size`, `title`, `caption`, `letters`, `dpi`. `scores` picks
         panels of "trajectory" and "atlas" by name. `ax` draws a figure that has one panel ("specialists", "stability")
         into axes of yours, and returns them.

@@ -16,8 +16,8 @@ from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError, counted
 from headscope.extras import install_line, installed, require
-from headscope.figures.look import SCREEN, Look, LookOptions, look_of
 from headscope.files import INSPECTION_FILE, disk_file
+from headscope.look import SCREEN, Look, LookOptions, look_of
 from headscope.texts import check_text, decode, example_passage, read_text
 from headscope.windows.text import visible
 

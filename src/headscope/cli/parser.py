@@ -7,7 +7,7 @@ import argparse
 from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES, SPLITS
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
-from headscope.figures.look import read_width
+from headscope.look import read_width
 from headscope.version import __version__
 
 STACKS = ("encoder", "decoder", "cross")
@@ -389,7 +389,7 @@ def _figures(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _look(parser: argparse.ArgumentParser) -> None:
-    """How figures look: the fields of `headscope.figures.look.Look`."""
+    """How figures look: the fields of `headscope.look.Look`."""
     look = parser.add_argument_group("how saved figures look")
     look.add_argument(
         "--width", metavar="WIDTH", type=read_width,

@@ -13,8 +13,8 @@ from headscope.cli import show
 from headscope.cli.analyze_texts import corpus_of
 from headscope.cli.choices import choices_of
 from headscope.errors import HeadscopeError, counted
-from headscope.figures.look import Look, look_of
 from headscope.files import disk_file
+from headscope.look import Look, look_of
 
 if TYPE_CHECKING:
     import xarray as xr

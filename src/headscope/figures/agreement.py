@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from headscope.figures.colours import BASE, CONTROL, TOO_SMALL
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import run_caption, sorted_controls
 from headscope.figures.style import (
     Picture,
@@ -26,6 +25,7 @@ from headscope.figures.style import (
     plain_axes,
 )
 from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
+from headscope.look import SCREEN, Look
 from headscope.measures.quantities import named
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normal
 
 from headscope.errors import HeadscopeError
 from headscope.figures.cells import cells
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import hatch_missing, run_caption
 from headscope.figures.style import (
     Picture,
@@ -25,6 +24,7 @@ from headscope.figures.style import (
     whole_numbers,
 )
 from headscope.findings.stability import scores_of
+from headscope.look import SCREEN, Look
 from headscope.measures.quantity import Quantity
 from headscope.measures.view import View
 

@@ -9,7 +9,6 @@ from matplotlib.lines import Line2D
 
 from headscope.errors import counted
 from headscope.figures.colours import WAYS
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import (
     band_handle,
     base_line,
@@ -23,6 +22,7 @@ from headscope.figures.parts import (
     way_handles,
 )
 from headscope.figures.style import Picture, finish, in_style, panel_columns, picture, plain_axes
+from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:
     from headscope.result.result import Result

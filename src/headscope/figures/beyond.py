@@ -13,7 +13,6 @@ from matplotlib.colors import Normalize
 from headscope.errors import HeadscopeError
 from headscope.figures.cells import cells
 from headscope.figures.colours import BY_READING, WAYS
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import hatch_missing, run_caption
 from headscope.figures.style import (
     Picture,
@@ -30,6 +29,7 @@ from headscope.findings.claims import CLAIMS
 from headscope.findings.estimates import by_readings
 from headscope.findings.numbers import SPREAD, Numbers
 from headscope.findings.resampling import Resampling
+from headscope.look import SCREEN, Look
 from headscope.measures.derived import Array
 from headscope.measures.quantities import named
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
-from headscope.figures.look import SCREEN, Look, split_look
+from headscope.look import SCREEN, Look, split_look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

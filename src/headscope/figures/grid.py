@@ -9,7 +9,6 @@ import torch
 from matplotlib.colors import Normalize
 
 from headscope.figures.cells import cells
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.style import (
     SIMILARITY,
     Picture,
@@ -22,6 +21,7 @@ from headscope.figures.style import (
     text_width,
     whole_numbers,
 )
+from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 
 from headscope.figures.atlas import chosen
 from headscope.figures.colours import BASE, BY_READING, WAYS
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import (
     band_handle,
     base_line,
@@ -40,6 +39,7 @@ from headscope.figures.style import (
 from headscope.findings.estimates import AT_TAU, by_readings, quantity
 from headscope.findings.numbers import Numbers
 from headscope.findings.resampling import Resampling
+from headscope.look import SCREEN, Look
 from headscope.measures.derived import ratio
 from headscope.measures.quantities import named, shown_in
 from headscope.measures.quantity import Quantity

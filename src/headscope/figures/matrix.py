@@ -11,7 +11,6 @@ from matplotlib.colors import Normalize, PowerNorm
 
 from headscope.figures.cells import cells
 from headscope.figures.colours import CONTROL, MASK
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.style import (
     ATTENTION,
     BOUNDARY,
@@ -28,6 +27,7 @@ from headscope.figures.style import (
     symmetric_limit,
     text_width,
 )
+from headscope.look import SCREEN, Look
 from headscope.windows import Window
 
 if TYPE_CHECKING:

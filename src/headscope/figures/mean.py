@@ -9,9 +9,9 @@ from matplotlib.colors import Normalize
 
 from headscope.errors import HeadscopeError
 from headscope.figures.cells import cells
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import run_caption, shown_layers
 from headscope.figures.style import SIMILARITY, Picture, dressed, finish, in_style, panel_columns, picture, points
+from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:
     from headscope.result.result import Result

@@ -9,7 +9,6 @@ from matplotlib.colors import Normalize
 
 from headscope.figures.atlas import ONE_SIDE
 from headscope.figures.cells import cells
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.style import (
     Picture,
     colour_bar,
@@ -21,6 +20,7 @@ from headscope.figures.style import (
     points,
     whole_numbers,
 )
+from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:
     from headscope.segmentation.head_weights import HeadWeights

@@ -19,8 +19,8 @@ from matplotlib.font_manager import FontProperties, font_scalings
 from matplotlib.textpath import TextToPath
 
 from headscope.errors import HeadscopeError
-from headscope.figures.look import SCREEN, Look
 from headscope.files import disk_file, written_whole
+from headscope.look import SCREEN, Look
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:

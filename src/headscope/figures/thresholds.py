@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 
 from headscope.choices import THRESHOLDS
 from headscope.figures.colours import BASE, STATE_INKS, TOO_SMALL, VERDICT_INKS, WAYS
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import band_handle, run_caption
 from headscope.figures.style import (
     Picture,
@@ -28,6 +27,7 @@ from headscope.figures.style import (
     spread_widely,
 )
 from headscope.findings.estimates import AT_TAU
+from headscope.look import SCREEN, Look
 from headscope.measures import heads_first
 from headscope.measures.derived import ratio
 

@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from headscope.figures.colours import BASE, CONTROL, STATE_INKS, TOO_SMALL, VERDICT_INKS, WAYS
-from headscope.figures.look import SCREEN, Look
 from headscope.figures.parts import run_caption
 from headscope.figures.style import (
     Picture,
@@ -29,6 +28,7 @@ from headscope.findings.checks import Check
 from headscope.findings.estimates import AT_TAU
 from headscope.findings.finding import Finding, Findings
 from headscope.findings.showing import KINDS, LEGEND, mark_of, shown, state_of
+from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:
     from headscope.result.result import Result

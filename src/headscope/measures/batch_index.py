@@ -21,7 +21,7 @@ from headscope.measures.comparisons import COMPARED, CONTRASTED
 from headscope.measures.loops import tokens as token_loops
 from headscope.measures.own_relations import Labels, label_numbers
 from headscope.measures.relations import RELATIONS, UNRELATED, relation_table
-from headscope.windows import WindowBatch, padded
+from headscope.windows import WindowBatch
 from headscope.windows.window import END, PUNCTUATION, STOP, Window
 
 

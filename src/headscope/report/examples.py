@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
-from headscope.figures.look import SCREEN, Look
 from headscope.findings.resampling import Resampling
 from headscope.findings.specialists import SPECIALIST
+from headscope.look import SCREEN, Look
 from headscope.report.excerpts import Excerpt, excerpt
 from headscope.report.marks import Mark, focal_tokens, repetitions, sentence_stops, similar_in_sentence
 from headscope.result.rows import row_paths

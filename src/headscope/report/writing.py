@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from headscope.errors import HeadscopeError, brief, counted
 from headscope.figures.catalog import CONTROLS, FIGURES, TAU, Entry
 from headscope.figures.colours import STATE_INKS, VERDICT_INKS
-from headscope.figures.look import SCREEN, Look
 from headscope.files import make_folder_for, write_whole
 from headscope.findings import showing
 from headscope.findings.in_short import in_short
+from headscope.look import SCREEN, Look
 from headscope.measures.quantities import named
 from headscope.report.examples import one_head, roles, tells_heads_apart
 from headscope.report.page import filled
