@@ -100,7 +100,7 @@ def test_no_rule_of_accessibility_is_broken(browser: Any, address: str, theme: s
             page.wait_for_selector(".run-page[data-findings] >> visible=true")
             page.wait_for_selector(".layers[data-ready]")
             page.wait_for_selector(".example")
-            page.click(".card[data-quantity=distance] summary")
+            page.click(".card[data-quantity=reach] summary")
         found = page.evaluate(check)["violations"]
         told = [(v["id"], v["nodes"][0]["html"][:160], v["nodes"][0].get("failureSummary", "")[:300]) for v in found]
         assert not told
