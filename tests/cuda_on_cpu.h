@@ -91,7 +91,6 @@ static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits,
 // What a card does by one instruction: card.cu.
 static float logarithm(float x) { return logf(x); }
 static float fused(float x, float y, float z) { return fmaf(x, y, z); }
-static float reciprocal(float x) { return 1 / x; }
 static float exponential(float x) { return expf(x); }
 static float from_half(unsigned short half) {
     const int exponent = half >> 10 & 31, digits = half & 1023;

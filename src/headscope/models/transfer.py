@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,3 +37,24 @@ def to_host(tensor: Tensor, *, wait: bool = True) -> Tensor:
     if not tensor.is_cuda:
         return tensor.cpu()
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=not wait)
+
+
+class Sent:
+    """Tensors on their way to the host, by name.
+
+    >>> Sent({"sum": torch.ones(2)}).arrived()["sum"].tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._event: torch.cuda.Event | None = None
+        self._tensors = {name: to_host(each, wait=False) for name, each in tensors.items()}
+        if any(each.is_cuda for each in tensors.values()):
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record()
+
+    def arrived(self) -> dict[str, Tensor]:
+        """The tensors, when they are there. Waits for nothing that the card was asked for later."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._tensors

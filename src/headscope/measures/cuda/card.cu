@@ -17,24 +17,15 @@ __device__ inline float logarithm(float x) { // good to 2e-7
     return y * 0.69314718f;
 }
 
-__device__ inline float exponential(float x) { // of a number that is not above zero, good to 2e-7
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
-    return y;
-}
-
-__device__ inline float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); } // x·y + z, rounded once
-
-__device__ inline float reciprocal(float x) { // but for its last digit
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 __device__ inline float power_of_two(float x) { // good to 2e-7
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+__device__ inline float exponential(float x) { return power_of_two(x * 1.44269504f); } // of a number that is not above zero
+
+__device__ inline float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); } // x·y + z, rounded once
+
 __device__ inline float over_root(float x) { // 1 / √x, likewise
     float y;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

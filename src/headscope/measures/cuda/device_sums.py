@@ -45,7 +45,7 @@ from headscope.measures.cuda.pair_sums import PairSums
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
 from headscope.measures.variables import MATRIX, Shape
-from headscope.models.transfer import to_device, to_host
+from headscope.models.transfer import Sent, to_device
 from headscope.tap import LayerHeads
 from headscope.windows import CATEGORIES
 
@@ -60,24 +60,6 @@ SUMMED = ("given", "weighted", "entropy", "map_wins", "wins", "inside", "top_mat
 COUNTED = ("flat", "mask_pairs", "longest")
 Tensors = dict[str, Tensor]
 Given = dict[str, Any]  # by name of a pointer, a tensor or an address; None: there is none; others are passed over
-
-
-class Sent:
-    """Tensors on their way to the host, by name; and the layers that they are of."""
-
-    def __init__(self, tensors: Tensors, layers: set[int]) -> None:
-        self.layers = layers
-        self._event: torch.cuda.Event | None = None
-        self._tensors = {name: to_host(each, wait=False) for name, each in tensors.items()}
-        if any(each.is_cuda for each in tensors.values()):
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record()
-
-    def arrived(self) -> Tensors:
-        """The tensors, when they are there. Waits for nothing that the card was asked for later."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._tensors
 
 
 class DeviceSums:
@@ -106,6 +88,7 @@ class DeviceSums:
         self._focal: list[Tensor] = []  # ids at the run's τ, of each batch: (L, B, H)
         self._mixed: list[Tensor] = []  # (readings,) of each batch
         self._sent: Sent | None = None
+        self._sent_layers: set[int] = set()
 
     def add_windows(self, queries: TokenIndex, keys: TokenIndex) -> None:
         """Count the windows of a batch."""
@@ -355,7 +338,8 @@ class DeviceSums:
         tensors = {"rooms": self._room, "related": related, "weights": weights}
         tensors["focal"] = torch.cat(self._focal, dim=1) if self._focal else None  # (L, windows, H)
         tensors["mixed"] = torch.stack(self._mixed) if self._mixed else None
-        self._sent = Sent({name: each for name, each in tensors.items() if each is not None}, set(self._ran))
+        self._sent = Sent({name: each for name, each in tensors.items() if each is not None})
+        self._sent_layers = set(self._ran)
         self._room = None
         self._ran.clear()
         self._focal.clear()
@@ -366,7 +350,7 @@ class DeviceSums:
         if self._sent is None or self._room is not None:
             self.send()
         assert self._sent is not None
-        arrays, shape, ran = self.host.arrays, self.shape, self._sent.layers
+        arrays, shape, ran = self.host.arrays, self.shape, self._sent_layers
         sent = self._sent.arrived()
         self._sent = None
         if "related" in sent:
