@@ -95,7 +95,7 @@ def test_a_run_of_a_folder_tells_what_it_left_out(
     assert "300 windows of 300 texts, 2 bad records left out" in printed
     assert "1 file that is not a text was skipped (1 .jpg): photo.jpg" in said
     assert "2 bad records were left out: noise.txt:2: the file is not UTF-8" in said
-    assert f"all of them are in {out}/bad.jsonl" in said
+    assert f"; see {out}/bad.jsonl" in said
     lines = [json.loads(line) for line in (out / "bad.jsonl").read_text().splitlines()]
     assert [line["file"] for line in lines] == [str(archive / "04" / "noise.txt"), str(archive / "05" / "empty.txt")]
     assert lines[0]["line"] == 2  # the first byte that is none of UTF-8
@@ -246,7 +246,7 @@ def test_the_share_that_was_read_is_told(folder: Path, tmp_path: Path, capsys: p
     printed = " ".join(capsys.readouterr().out.split())
     result = headscope.Result.open(tmp_path / "first")
     share = 100 * 32 / result.texts["tokens"]
-    assert f"1 windows of 1 texts, {share:.1f} % of their tokens; --windows all reads the rest" in printed
+    assert f"1 window of 1 text, {share:.1f} % of their tokens; --windows all reads the rest" in printed
     assert main([*told, str(tmp_path / "all"), "--windows", "all"]) == 0
     assert "of their tokens" not in capsys.readouterr().out
 

@@ -49,7 +49,7 @@ def test_every_path_gives_the_same_numbers(tiny: Tiny, tmp_path: Path) -> None:
     for path in own:
         assert json.loads((tmp_path / path / "run.json").read_text())["plan"]["path"] == path
     rows = [pd.read_parquet(tmp_path / path / "heads.parquet") for path in ("compiled", CUDA_EAGER)]
-    for column in ("separator_focus_stop", "reach", "separation_repeated", "likeness"):
+    for column in ("separator_focus_stop", "mean_distance", "separation_repeated", "likeness"):
         np.testing.assert_allclose(rows[0][column], rows[1][column], rtol=1e-3, atol=1e-3, err_msg=column)
 
 
@@ -91,9 +91,9 @@ def test_what_the_card_does_not_count_is_counted_elsewhere(monkeypatch: pytest.M
     card = torch.device("cuda")
     path, why = paths.choose_path(None, card, Choices(scale="rank"))
     assert (path, "by rank" in why, "far longer" in why) == ("compiled", True, True)
-    monkeypatch.setattr(paths, "find_spec", lambda name: None)
+    monkeypatch.setattr(paths, "installed", lambda name: False)
     assert "headscope[cuda]" in paths.choose_path(None, card, Choices())[1]
-    monkeypatch.setattr(paths, "find_spec", lambda name: name)
+    monkeypatch.setattr(paths, "installed", lambda name: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (6, 1))
     assert "too old" in paths.choose_path(None, card, Choices())[1]
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))

@@ -106,7 +106,7 @@ def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
         (["nosuchrun"], "headscope view nosuchrun."),
         (["a cat", "--host", "my-laptop"], "not an IPv4 address"),
         (["a cat", "--host", "192.0.2.77"], "not an address of this machine"),
-        (["a cat", "--html", "v.html", "--host", "0.0.0.0"], "--host is of the server"),
+        (["a cat", "--html", "v.html", "--host", "0.0.0.0"], "--host is for the server"),
         (["a cat", "--window", "100000"], "too long"),
         (["a cat", "--html", "view.txt"], "web page"),
         (["a cat", "--html", "v.html", "--port", "80"], "--port"),

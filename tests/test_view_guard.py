@@ -373,11 +373,11 @@ def test_every_answer_carries_the_headers_that_keep_other_pages_out(with_run: Pl
     with place.client() as client:
         name = client.post("/api/texts", json={"text": SHORT}).json()["id"]
     answers = {
-        200: ["/", "/headscope.js", "/api/about", "/api/openapi.json", "/api/run", "/api/run/scores/distance/cosine",
+        200: ["/", "/headscope.js", "/api/about", "/api/openapi.json", "/api/run", "/api/run/scores/reach/cosine",
               "/api/run/result.nc", f"/api/texts/{name}", f"/api/texts/{name}/dot/heads/0/0",
               f"/api/texts/{name}/dot/inspection.nc"],
         404: ["/nothing", f"/api/texts/t{'0' * 20}"],
-        422: ["/api/texts/wrong", f"/api/texts/{name}/dot/heads/99/0", "/api/run/scores/distance/0"],
+        422: ["/api/texts/wrong", f"/api/texts/{name}/dot/heads/99/0", "/api/run/scores/reach/0"],
     }  # fmt: skip
     for status, paths in answers.items():
         for path in paths:

@@ -1,4 +1,4 @@
-"""The accumulator of a graphics card: products by torch, everything else by kernels of our own.
+"""The accumulator of a graphics card: kernels of our own, and products by torch where pairs are not counted in tiles.
 
 Nothing waits for the card before the sums are asked for: a batch leaves tensors behind, and the next one follows.
 """

@@ -10,6 +10,7 @@ from torch import Tensor
 from headscope.measures.cuda.arguments import (
     FIELDS,
     LEVEL_WARPS,
+    MOST_BANDS,
     POINTERS,
     TILE,
     TILE_WARPS,
@@ -34,8 +35,12 @@ VECTORS = ("outputs", "values", "queries", "score_keys")  # of the model, anothe
 
 
 def in_tiles(heads: LayerHeads, sums: DeviceSums, kernels: Kernels) -> bool:
-    """Whether pairs are counted in tiles: attention is computed, S is of outputs alone, nobody else asks for either."""
-    if heads.scores is None or not kernels.tiles or heads.outputs.shape[2] > TILE:
+    """Whether pairs are counted in tiles.
+
+    Attention is computed from vectors of 16 bits, windows have at most TILE tokens, S is read from outputs alone, and
+    no variable that was declared elsewhere asks for either. The same for all layers of a stack.
+    """
+    if heads.scores is None or not kernels.tiles or heads.outputs.shape[2] > TILE or sums.bands > MOST_BANDS:
         return False
     if any(each.dtype not in LOW for each in (heads.outputs, heads.scores.queries, heads.scores.keys)):
         return False

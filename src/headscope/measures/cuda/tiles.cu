@@ -1,10 +1,11 @@
-// Windows of at most 128 tokens, whose attention is computed from queries and keys: everything that needs no threshold,
-// without leaving the chip. A block of sixteen warps to a head and a window; here the vectors, and S.
+// Windows of at most 128 tokens, whose attention is computed from queries and keys: everything that needs no threshold.
+// Attention never leaves the chip; S is left in memory for `level_tile`. A block of sixteen warps to a head and a window; here
+// the vectors, and S.
 
 #define TILE_WARPS 16
 #define TILE_THREADS (TILE_WARPS * WARP)
 #define OF_WARP 5 /* halves of tiles of a warp, at most: 72 for sixteen warps */
-#define SLOTS 16  /* numbers that lanes add up together: see `Middles` */
+#define SLOTS 16  /* numbers that lanes add up together, one more than there are moments: see `Middles` */
 #define ROW 68    /* words from row to row of 16-bit floats: the lanes that load a fragment hit different banks */
 #define PLANE (TILE * ROW)
 #define SMALLEST 1e-12f /* lengths between which numbers are ordinary; zeros are, too */
