@@ -120,7 +120,7 @@ def test_the_page_of_a_run_needs_no_torch(view_run: Path) -> None:
         "from headscope.view.run_data import RunData\nimport headscope.view.server, headscope.cli.view_texts\n"
         f"desk = Desk(lambda: None, RunData(Result.open({str(view_run)!r})))\n"
         "desk.answer('run')\ndesk.answer('run/heads/0/0')\n"
-        "desk.answer('run/scores/distance/10')\n"
+        "desk.answer('run/scores/reach/10')\n"
         "heavy = {'torch', 'transformers', 'numba'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

@@ -249,7 +249,7 @@ def test_without_a_run_or_a_model_that_is_said() -> None:
         assert client.get("/api/about").json()["can_inspect"] is False
         answer = client.post("/api/texts", json={"text": SHORT})
         assert (answer.status_code, "no model" in said(answer)) == (422, True)
-        for path in ("", "/findings", "/sensitivity", "/scores/distance/3", "/result.nc", "/heads/0/0",
+        for path in ("", "/findings", "/sensitivity", "/scores/reach/3", "/result.nc", "/heads/0/0",
                      "/heads/0/0/examples/distance"):  # fmt: skip
             answer = client.get(f"/api/run{path}")
             assert (answer.status_code, "no result" in said(answer)) == (404, True)
