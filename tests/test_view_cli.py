@@ -163,6 +163,6 @@ def test_only_the_model_that_was_analysed_shows_a_run(run: Path, tiny: Any, fold
     asked: dict[str, Any] = dict.fromkeys(["stack", "revision", "layer", "head", "layers", "window"])
     asked |= {"control": [], "device": "cpu", "dtype": "auto", "start": 0}
     desk = _desk_of_run(Namespace(model=str(folder), **asked), run)
-    with pytest.raises(HeadscopeError, match="not the one that was analysed"):
+    with pytest.raises(HeadscopeError, match="not the model that was analysed"):
         desk.inspect("A cat.")
     assert _desk_of_run(Namespace(model=None, **asked), run).inspect("A cat.")["layers"] == list(range(12))
