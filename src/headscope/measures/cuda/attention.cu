@@ -14,12 +14,10 @@ struct Looks {
     double *column;  // (keys,): the sum of each column of the map, then what the token receives
     double *lengths; // (keys,): of the value vectors
     int *counts;     // (2, steps, categories)
-    float *next;     // what comes after
 
     __device__ Looks(const Args &of, double *shared) {
         room = shared, column = room + WARP, lengths = column + of.keys;
         counts = (int *)(lengths + of.keys);
-        next = (float *)(counts + 2 * STEPS * CATEGORIES);
     }
 };
 

@@ -14,12 +14,10 @@ struct alignas(16) LevelToken {
 };
 
 // What is found about the focal token at the run's τ, and besides.
-struct Found {
+struct alignas(16) Found {
     int held, occurs, longest;    // its high pairs; how often it occurs; where the counts of the longest output's id begin
     int within, again;            // high pairs in one sentence, and of repetitions
-    int unused;                   // so that what follows begins where it may
     u64 far, reach;               // Σ of the distances of high pairs: of all, and of its own
-    u64 more;                     // likewise
 };
 static_assert(sizeof(Found) == 48, "as `level_tile_bytes` has it");
 
