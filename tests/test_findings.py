@@ -17,7 +17,7 @@ import naive_findings as naive
 import synthetic
 from headscope.errors import HeadscopeError
 from headscope.findings import CLAIMS, Check, Finding, estimates
-from headscope.findings.checks import ControlRun, judged, worst
+from headscope.findings.checks import ControlRun, RunNumber, judged, worst
 from headscope.findings.claims import claim
 from headscope.findings.finding import Findings
 from headscope.findings.in_short import in_short
@@ -256,18 +256,46 @@ def test_under_eight_blocks_there_are_numbers_but_no_verdict() -> None:
 
 def test_in_short_every_statement_is_counted_and_named() -> None:
     told = findings_of(synthetic.block_sums())
-    counts, holds, fails = in_short(told)
-    assert counts.startswith("Of 12 statements, ")
-    assert sum(map(int, re.findall(r"\d+", counts.partition(",")[2]))) == len(CLAIMS)
+    holds, qualified, others = in_short(told)
     for each in told:
-        for verdict, sentence in (("holds", holds), ("does not hold", fails)):
-            assert (f"{claim(each.key).plain} ({each.key})" in sentence) == (each.verdict == verdict)
+        named = f"{claim(each.key).plain} ({each.key}"
+        assert (named in holds) == (each.verdict == "holds")
+        assert (named in qualified) == (each.verdict == "qualified")
+        assert (named in others) == (each.verdict not in ("holds", "qualified"))
+    counts = [int(number) for number in re.findall(r"(?:^|\. )(\d+) ", f"{holds} {qualified} {others}")]
+    assert sum(counts) == len(CLAIMS)
     one_of_each = replace(told, items=tuple(replace(f, verdict=v) for f, v in zip(told, VERDICTS, strict=False)))
-    assert in_short(one_of_each)[0] == (
-        "Of 5 statements, 1 holds, 1 holds with a reservation, 1 does not hold, 1 stays open and 1 has no verdict."
+    assert in_short(one_of_each) == (
+        "1 of 5 statements holds: the last layers attend to the marks that end sentences (1a).",
+        "1 holds with a reservation, which the table names: the last layers attend to the special token that closes a "
+        "text (1b).",
+        "1 does not hold: it is not so that the heads of a layer have different roles (2). "
+        "1 stays open: whether similar tokens lie closer together in the middle layers than in the early ones (3). "
+        "1 has no verdict: whether in the last layers similarity keeps to the sentence (4).",
+    )
+    alike = replace(told, items=tuple(replace(f, verdict="does not hold") for f in list(told)[:3]))
+    assert in_short(alike) == (
+        "None of the 3 statements holds without a reservation.",
+        "None holds with a reservation.",
+        "3 do not hold: it is not so that the last layers attend to the marks that end sentences (1a); that the last "
+        "layers attend to the special token that closes a text (1b); or that the heads of a layer have different roles "
+        "(2).",
+    )
+    assert in_short(replace(told, items=tuple(replace(f, verdict="holds") for f in told)))[2] == (
+        "None is refuted or open."
     )
     none = in_short(findings_of(synthetic.block_sums(blocks=7)))
     assert none[0] == "None of the 12 statements has a verdict: 7 blocks of texts; a verdict takes 8."
+
+
+def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
+    told = findings_of(synthetic.block_sums())
+    ninth = told["9"]
+    run = RunNumber("rotated", "m (rotated sentences)", ninth.statistics[0].label, 0.3, 0.2, 0.4)
+    holds = replace(ninth, verdict="holds", runs=(run,))
+    assert in_short(replace(told, items=(holds,)))[0].endswith("(9, but with rotated sentences as well).")
+    less = replace(holds, runs=(replace(run, low=0.01),))  # not certainly beyond the bound
+    assert in_short(replace(told, items=(less,)))[0].endswith("(9).")
 
 
 def test_few_heads_with_a_number_leave_a_claim_open() -> None:
@@ -285,13 +313,15 @@ def test_few_heads_with_a_number_leave_a_claim_open() -> None:
 # ---------------------------------------------------------------------- words
 
 
-def words(key: str, statistic: str, controls: dict[str, str], **more: Any) -> str:
+def words(
+    key: str, statistic: str, controls: dict[str, str], of_statistic: dict[str, Any] | None = None, **more: Any
+) -> str:
     """The sentence of a claim whose checks came out so."""
     sums = synthetic.block_sums()
     numbers = Numbers(sums, Resampling(sums.windows, draws=10))
     found = judge(claim(key), numbers)
     own = tuple(
-        replace(each, state=statistic, why="it is so" if statistic == "cannot tell" else "")
+        replace(each, state=statistic, why="it is so" if statistic == "cannot tell" else "", **(of_statistic or {}))
         for each in found.statistics
     )
     beside = tuple(
@@ -317,6 +347,14 @@ def test_sentences_say_what_a_verdict_hangs_on() -> None:
     assert "Open: it is so" in words("4", "cannot tell", {})
     told = words("4", "fails", {}, layers_beyond=(2,), layers_short=(0, 1))
     assert "layer 2 wholly beyond 1.1, layers 0 to 1 wholly short of it" in told
+
+
+@pytest.mark.parametrize(("state", "pooled", "side"), [("fails", 2.76, "beyond"), ("passes", 0.5, "short of")])
+def test_a_pooled_number_on_the_other_side_of_the_bound_is_said(state: str, pooled: float, side: str) -> None:
+    assert f"Pooled over heads it is {pooled:.2f}, {side} 1.1" in words("8", state, {}, of_statistic={"pooled": pooled})
+    same_side = 0.5 if state == "fails" else 2.76
+    assert "Pooled" not in words("8", state, {}, of_statistic={"pooled": same_side})
+    assert "Pooled" not in words("8", "cannot tell", {}, of_statistic={"pooled": pooled})
 
 
 def test_layers_on_both_sides_of_the_bound_are_named() -> None:

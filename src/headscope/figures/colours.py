@@ -78,13 +78,9 @@ VERDICT_INKS: dict[str, VerdictInk] = {
     "open": VerdictInk("#ad6500", "#f2ba5e", "?", "s", open=True),
     "no verdict": VerdictInk("#767676", "#a3abb5", "–", "s", open=True),
 }
-# What became of one check has the colour of the verdict that it speaks for.
-STATE_INKS = {
-    "passes": VERDICT_INKS["holds"].ink,
-    "fails": VERDICT_INKS["does not hold"].ink,
-    "cannot tell": VERDICT_INKS["open"].ink,
-    "not run": VERDICT_INKS["no verdict"].ink,
-}
+# What became of one check looks like the verdict that it speaks for.
+STATE_VERDICTS = {"passes": "holds", "fails": "does not hold", "cannot tell": "open", "not run": "no verdict"}
+STATE_INKS = {state: VERDICT_INKS[verdict].ink for state, verdict in STATE_VERDICTS.items()}
 # Neutral colours as style sheets name them, on a light page and on a dark one.
 NEUTRAL = {
     "base": (BASE, "#9aa2ab"),

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from headscope.choices import THRESHOLDS
-from headscope.figures.colours import BASE, STATE_INKS, TOO_SMALL, VERDICT_INKS, WAYS
+from headscope.figures.colours import BASE, STATE_INKS, STATE_VERDICTS, TOO_SMALL, VERDICT_INKS, WAYS
 from headscope.figures.parts import band_handle, run_caption
 from headscope.figures.style import (
     Picture,
@@ -27,6 +27,7 @@ from headscope.figures.style import (
     spread_widely,
 )
 from headscope.findings.estimates import AT_TAU
+from headscope.findings.sensitivity import OTHERWISE
 from headscope.look import SCREEN, Look
 from headscope.measures import heads_first
 from headscope.measures.derived import ratio
@@ -34,8 +35,7 @@ from headscope.measures.derived import ratio
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
-# A state has the marker of the verdict that it speaks for.
-MARKED_AS = {"passes": "holds", "fails": "does not hold", "cannot tell": "open"}
+TOLD = ("passes", "fails", "cannot tell")  # what a number at a threshold may come to
 COLUMNS = 4
 DRAWS = 400
 BAND = 0.18
@@ -106,23 +106,26 @@ def sensitivity_figure(result: Result, *, look: Look = SCREEN) -> Picture:
         axes.set_visible(False)
     for axes, row in zip(grid.flat, rows_of, strict=False):
         _swept(axes, row, float(swept.attrs[str(row["over"].values)]), high)
-    states = [
-        Line2D([], [], linestyle="", marker=VERDICT_INKS[verdict].marker, color=STATE_INKS[state], markersize=5,
-               fillstyle="none" if VERDICT_INKS[verdict].open else "full", label=state)
-        for state, verdict in MARKED_AS.items()
-    ]  # fmt: skip
+    states = [Line2D([], [], linestyle="", **_mark(state), markersize=5, label=state) for state in TOLD]
     own = Line2D([], [], color=BASE, linewidth=0.8, linestyle=":", label="the run's own threshold")
     return finish(
         figure,
         run_caption(result),
         "Filled dot: passes, the whole interval beyond the bound. Cross: fails. Empty square: cannot tell. Grey: short "
-        "of the bound. Dotted: the run's own threshold. 1a, 1b and 6 are read off the tokens that receive more than "
-        "θ: the share of stops (closing tokens) among them over that of all, and the mean level of pairs of such "
-        "tokens less that of pairs without. At another τ than the run's own, matched pairs are pooled over texts.",
+        "of the bound. Dotted: the run's own threshold. * Not the number of the verdict, which needs no θ: 1a, 1b and "
+        "6 are read off the tokens that receive more than θ, as the share of stops (closing tokens) among them over "
+        "that of all, and as the mean level of pairs of such tokens less that of pairs without. At another τ than the "
+        "run's own, matched pairs are pooled over texts.",
         panels=list(grid.flat)[: len(rows_of)],
         handles=[*states, band_handle("95 % interval", WAYS[AT_TAU].colour, BAND),
                  Patch(color=TOO_SMALL, linewidth=0, label="short of the smallest effect that matters"), own],
     )  # fmt: skip
+
+
+def _mark(state: str) -> dict[str, Any]:
+    """How a state is marked: as the verdict that it speaks for."""
+    look = VERDICT_INKS[STATE_VERDICTS[state]]
+    return {"marker": look.marker, "fillstyle": "none" if look.open else "full", "color": STATE_INKS[state]}
 
 
 def _swept(axes: Any, row: Any, own: float, high: float) -> None:
@@ -132,10 +135,8 @@ def _swept(axes: Any, row: Any, own: float, high: float) -> None:
     axes.fill_between(at, row["low"].values, row["high"].values, color=ink, alpha=BAND, linewidth=0)
     axes.plot(at, value, color=ink, linewidth=0.9)
     for x, y, state in zip(at, value, row["state"].values, strict=True):
-        if str(state) in MARKED_AS and np.isfinite(y):
-            look = VERDICT_INKS[MARKED_AS[str(state)]]
-            fill = "none" if look.open else "full"
-            axes.plot(x, y, marker=look.marker, fillstyle=fill, color=STATE_INKS[str(state)], markersize=dot)
+        if str(state) in TOLD and np.isfinite(y):
+            axes.plot(x, y, **_mark(str(state)), markersize=dot)
     known = value[np.isfinite(value)]
     if float(row["none"]) == 1.0 and spread_widely(known):
         axes.set_yscale("log")
@@ -146,6 +147,7 @@ def _swept(axes: Any, row: Any, own: float, high: float) -> None:
         axes.set_ylim(min(low, bound), max(top, bound + 0.03 * (bound - low)))
         axes.axhspan(axes.get_ylim()[0], bound, color=TOO_SMALL, linewidth=0, zorder=0)
     axes.set_xlabel("τ" if str(row["over"].values) == "tau" else "θ")
-    axes.set_title(f"claim {str(row['claim'].values).split()[0]}")
+    claim = str(row["claim"].values).split()[0]
+    axes.set_title(f"claim {claim}*" if claim in OTHERWISE else f"claim {claim}")
     axes.set_ylabel(balanced(str(row["statistic"].values), high - 0.4, "small"), fontsize="small")
     plain_axes(axes)

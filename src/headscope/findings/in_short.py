@@ -1,4 +1,7 @@
-"""The answer in three plain sentences, for somebody who has five minutes: how much holds, what holds, what does not."""
+"""The answer in three plain sentences, for somebody who has five minutes.
+
+They say what holds, what holds with a reservation, and what does not hold or stays open; every statement is in one.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +9,64 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headscope.findings.claims import claim
-from headscope.findings.finding import DOES_NOT_HOLD, HOLDS, NONE, OPEN, QUALIFIED
+from headscope.findings.finding import DOES_NOT_HOLD, HOLDS, NONE, OPEN, QUALIFIED, VERDICTS
+from headscope.findings.sentences import with_rotated_too
 
 if TYPE_CHECKING:
     from headscope.findings.finding import Finding, Findings
 
-# What is said of so many statements of one verdict: of one, and of several.
-COUNTED = {
-    HOLDS: ("holds", "hold"),
-    QUALIFIED: ("holds with a reservation", "hold with a reservation"),
-    DOES_NOT_HOLD: ("does not hold", "do not hold"),
-    OPEN: ("stays open", "stay open"),
-    NONE: ("has no verdict", "have no verdict"),
-}
-
 
 def in_short(findings: Findings) -> tuple[str, str, str]:
     """Three sentences that need neither the table nor the paper."""
-    by_verdict = {verdict: [f for f in findings if f.verdict == verdict] for verdict in COUNTED}
-    without, holds, fails = (by_verdict[verdict] for verdict in (NONE, HOLDS, DOES_NOT_HOLD))
-    if len(without) == len(findings):
-        reasons = " and ".join(dict.fromkeys(f.reason for f in without))
+    own = {verdict: [f for f in findings if f.verdict == verdict] for verdict in VERDICTS}
+    if len(own[NONE]) == len(findings):
+        reasons = " and ".join(dict.fromkeys(f.reason for f in findings))
         return (
             f"None of the {len(findings)} statements has a verdict: {reasons}.",
             "The numbers are what these texts give.",
             "They may be due to chance, or to how S was read.",
         )
-    counts = [f"{len(own)} {COUNTED[verdict][len(own) > 1]}" for verdict, own in by_verdict.items() if own]
-    listed = f"{', '.join(counts[:-1])} and {counts[-1]}" if len(counts) > 1 else counts[0]
-    return (
-        f"Of {len(findings)} statements, {listed}.",
-        f"What holds: {plainly(holds)}." if holds else "None holds without a reservation.",
-        f"What does not hold: {plainly(fails)}." if fails else "None is refuted.",
-    )
+    return (_holds(own[HOLDS], len(findings)), _qualified(own[QUALIFIED]), _others(own))
 
 
-def plainly(findings: Sequence[Finding]) -> str:
-    """Their claims in plain words, each with the key that it has in the table."""
-    return "; ".join(f"{claim(f.key).plain} ({f.key})" for f in findings)
+def _holds(findings: Sequence[Finding], number: int) -> str:
+    if not findings:
+        return f"None of the {number} statements holds without a reservation."
+    return f"{len(findings)} of {number} statements {_verb(findings, 'hold')}: {_named(findings)}."
+
+
+def _qualified(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "None holds with a reservation."
+    return f"{len(findings)} {_verb(findings, 'hold')} with a reservation, which the table names: {_named(findings)}."
+
+
+def _others(own: dict[str, list[Finding]]) -> str:
+    parts = []
+    if fails := own[DOES_NOT_HOLD]:
+        verb = "does" if len(fails) == 1 else "do"
+        parts.append(f"{len(fails)} {verb} not hold: it is not so that {_named(fails, 'that ', 'or ')}")
+    if still := own[OPEN]:
+        parts.append(f"{len(still)} {_verb(still, 'stay')} open: whether {_named(still, 'whether ')}")
+    if without := own[NONE]:
+        verb = "has" if len(without) == 1 else "have"
+        parts.append(f"{len(without)} {verb} no verdict: whether {_named(without, 'whether ')}")
+    return f"{'. '.join(parts)}." if parts else "None is refuted or open."
+
+
+def _verb(findings: Sequence[Finding], verb: str) -> str:
+    return f"{verb}s" if len(findings) == 1 else verb
+
+
+def _named(findings: Sequence[Finding], each: str = "", joint: str = "and ") -> str:
+    """Their claims in plain words, with the keys of the table; `each` stands before all but the first."""
+    clauses = [f"{claim(f.key).plain} ({f.key}{_but(f)})" for f in findings]
+    first, *others = clauses
+    if not others:
+        return first
+    *middle, last = [f"{each}{clause}" for clause in others]
+    return "; ".join([first, *middle, f"{joint}{last}"])
+
+
+def _but(finding: Finding) -> str:
+    return ", but with rotated sentences as well" if with_rotated_too(finding) else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headscope.errors import listed, numbered
-from headscope.findings.checks import FAILS, PASSES, Check
+from headscope.findings.checks import FAILS, PASSES, Check, RunNumber
 from headscope.findings.claims import PERMUTED, ROTATED, UNTRAINED, Claim
 from headscope.findings.numbers import Numbers
 from headscope.measures.block_sums import BlockSums
@@ -28,7 +28,7 @@ def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     beside = "; ".join([*_beside(finding), *_control_runs(finding)])
     if beside:
         measured = f"{measured.removesuffix('.')} ({beside})."
-    parts = [measured, _judged(finding), _rotated_too(finding), _both_sides(finding)]
+    parts = [measured, _judged(finding), _rotated_too(finding), _pooled_apart(finding), _both_sides(finding)]
     return " ".join(part for part in parts if part)
 
 
@@ -187,14 +187,32 @@ def _depends_on(finding: Finding) -> str:
     return "; and ".join(dict.fromkeys(each.without for each in finding.controls if each.state == FAILS))
 
 
-def _rotated_too(finding: Finding) -> str:
-    """An effect that is there with rotated sentences, of a claim that has no control against it."""
+def with_rotated_too(finding: Finding) -> list[RunNumber]:
+    """Rotated runs that show the effect as well, of a claim that has no control against them."""
     if finding.verdict not in ("holds", "qualified") or any(each.run == ROTATED for each in finding.controls):
-        return ""
+        return []
     own = finding.statistics[0]
-    too = [run for run in finding.runs if run.kind == ROTATED and run.statistic == own.label and run.low > own.bound]
-    found = ", ".join(f"{run.value:.{finding.digits}f}" for run in too)
-    return f"With rotated sentences it is there as well ({found}): it says nothing of sentences." if too else ""
+    return [run for run in finding.runs if run.kind == ROTATED and run.statistic == own.label and run.low > own.bound]
+
+
+def _rotated_too(finding: Finding) -> str:
+    """What becomes of the verdict then."""
+    found = ", ".join(f"{run.value:.{finding.digits}f}" for run in with_rotated_too(finding))
+    if not found:
+        return ""
+    return f"But with rotated sentences, which mean nothing, it is there as well ({found}): it is not about sentences."
+
+
+def _pooled_apart(finding: Finding) -> str:
+    """A typical pair on the other side of the bound than the typical head: a few heads have most of the pairs."""
+    own = finding.statistics[0]
+    if own.state not in (PASSES, FAILS) or math.isnan(own.pooled) or (own.pooled > own.bound) == (own.state == PASSES):
+        return ""
+    side = "beyond" if own.pooled > own.bound else "short of"
+    return (
+        f"Pooled over heads it is {own.pooled:.{finding.digits}f}, {side} {own.bound:g}: some heads do otherwise than "
+        "the typical one, and weigh more."
+    )
 
 
 def _bounds(checks: Sequence[Check]) -> str:

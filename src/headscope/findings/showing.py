@@ -108,7 +108,7 @@ def _run_cell(finding: Finding, statistic: Check, name: str) -> str:
 class StandsOut:
     """A head that stands out by a score, and the medians that it stands out from."""
 
-    score: str  # its label where there is little room
+    score: str  # its label
     head: str  # L4H3
     value: float
     of_layer: float  # the median head of its layer
@@ -137,4 +137,4 @@ def _stands_out(score: str, row: pd.Series[Any]) -> StandsOut:
     out = float(row["out"])
     beyond = abs(out) > float(row[PERMUTED]) if PERMUTED in row.index else None
     head = f"L{int(row['layer'])}H{int(row['head'])}"
-    return StandsOut(which.short_label, head, value, less(out), less(float(row["out_of_model"])), beyond)
+    return StandsOut(which.label, head, value, less(out), less(float(row["out_of_model"])), beyond)

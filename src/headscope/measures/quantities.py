@@ -188,9 +188,9 @@ _ALL = (
         "order", of_layers=True, needs=("top_mixed",), lack="no window has pairs",
     ),
     Quantity(
-        "focal_share", "common-token score", "share of similar pairs that contain the focal token",
+        "focal_share", "focal share", "common-token score: share of similar pairs that contain the focal token",
         lambda view: view.shares(), ratio, smallest=0.05, needs=("focal_share", "flat"), shown=EVERYWHERE,
-        short="focal share", column="focal_share", lack="all matrices are flat",
+        column="focal_share", lack="all matrices are flat",
     ),
     Quantity(
         "focal_frequency", "frequency of the focal token", "share of the window's tokens that are the focal one",
@@ -206,16 +206,17 @@ _ALL = (
         lambda view: (view.head("focal_longest"), view.not_flat()), ratio, needs=("focal_longest", "flat"),
     ),
     Quantity(
-        "norm_correlation", "dependence on vector length",
-        "correlation over tokens between the length of the output and the number of top pairs a token is in",
+        "norm_correlation", "norm dependence",
+        "dependence on vector length: correlation over tokens between the length of the output and the number of top "
+        "pairs a token is in",
         lambda view: (view.head("norm_correlation"), view.windows()), ratio, "order", 0.0, smallest=0.1,
-        needs=("norm_correlation",), lack="no window has pairs", shown=LAYERS, short="norm dependence",
+        needs=("norm_correlation",), lack="no window has pairs", shown=LAYERS,
     ),
     Quantity(
-        "mask_auc", "similarity where attention is",
+        "mask_auc", "mask AUC",
         "probability that a pair of two tokens with high attention lies above one of two without, at the same distance",
         lambda view: view.order("inside"), ratio, "order", 0.5, 0.55, 0.05, needs=(*_WINS, "mask_pairs"),
-        lack="no window has pairs both inside and outside the mask", shown=HEADS | LAYERS, short="mask AUC",
+        lack="no window has pairs both inside and outside the mask", shown=HEADS | LAYERS,
         column="mask_auc",
     ),
     Quantity(

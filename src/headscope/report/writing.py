@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError, brief, counted
 from headscope.figures.catalog import CONTROLS, FIGURES, TAU, Entry
-from headscope.figures.colours import STATE_INKS, VERDICT_INKS
+from headscope.figures.colours import STATE_VERDICTS, VERDICT_INKS
 from headscope.files import make_folder_for, write_whole
 from headscope.findings import showing
 from headscope.findings.in_short import in_short
@@ -84,7 +84,7 @@ def write_report(
         showing=showing,
         run_names=[in_a_line(name) for name in showing.run_names(findings)],
         verdict_inks=VERDICT_INKS,
-        state_inks=STATE_INKS,
+        state_verdicts=STATE_VERDICTS,
         figures=[_shown(each) for each in drawn],
         heads=_heads(result, findings.tau, controls),
         roles=roles(result, findings.tau, _if_same(model, result)),
