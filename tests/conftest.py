@@ -110,6 +110,14 @@ def view_corpus(view_run: Path) -> RunData:
 
 
 @pytest.fixture(scope="session")
+def stacks_run(tmp_path_factory: pytest.TempPathFactory, tiny: Callable[[str], headscope.Model]) -> headscope.Result:
+    """A run of a model with three attention stacks."""
+    texts = [p["text"] for p in headscope.passages()[:16]]
+    out, options = tmp_path_factory.mktemp("stacks") / "run", {"shard_size": 2, "window": 40, "per_text": True}
+    return headscope.analyze(tiny("t5"), texts, out=out, progress=False, **options)
+
+
+@pytest.fixture(scope="session")
 def with_run(embedded: headscope.Model, view_corpus: RunData) -> Iterator[Place]:
     from headscope.view.desk import Desk
     from serving import serving

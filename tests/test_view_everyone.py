@@ -283,6 +283,9 @@ def test_right_to_left_and_white_space_are_seen(browser: Any, tiny: Any, embedde
         tab.close()
 
 
+RIGHT_EDGES = "all => all.map(e => e.getBoundingClientRect().right)"
+
+
 @pytest.mark.long
 def test_on_a_phone_and_in_the_dark(browser: Any, address: str, seen: Inspection) -> None:
     tab = Tab(browser, width=390, height=844, has_touch=True, is_mobile=True, color_scheme="dark")
@@ -303,6 +306,9 @@ def test_on_a_phone_and_in_the_dark(browser: Any, address: str, seen: Inspection
     page.wait_for_function(in_view % "aside h2")
     page.tap("button[aria-label='what τ means']")
     assert "counts as similar" in page.inner_text(".explained")
+    page.tap("button[aria-label='what level and the others are']")
+    page.wait_for_selector(".explained dt:has-text('norms')")
+    assert max(page.eval_on_selector_all(".explained dd, .explained button", RIGHT_EDGES)) <= 390
     page.evaluate("() => { location.hash = 'page=run&rlayer=6&rhead=2' }")
     page.wait_for_selector(".example")
     page.wait_for_selector(".run-page[data-findings]")
@@ -310,8 +316,7 @@ def test_on_a_phone_and_in_the_dark(browser: Any, address: str, seen: Inspection
     page.click("tr[data-claim='4'] button")
     page.wait_for_selector("tr.more")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    edges = page.eval_on_selector_all(".findings .mark .state", "all => all.map(e => e.getBoundingClientRect().right)")
-    assert max(edges) <= 390
+    assert max(page.eval_on_selector_all(".findings .mark .state", RIGHT_EDGES)) <= 390
     page.click("[aria-label='light or dark']")
     colour = page.locator(".headscope").evaluate("e => getComputedStyle(e).backgroundColor")
     assert min(map(int, re.findall(r"\d+", colour)[:3])) > 200

@@ -210,7 +210,7 @@ def fuzzed(place: Place, examples: int, *, anew: bool = False) -> dict[str, dict
     real = {"file": st.just(file), "name": st.sampled_from(known),
             "layer": st.integers(0, 12), "head": st.integers(0, 12),
             "score": st.sampled_from(["reach", "sentence_preference", "focal_share", "nothing"]),
-            "way": st.sampled_from(["dot", "cosine", "10", "20"])}  # fmt: skip
+            "way": st.sampled_from(["dot", "cosine", "10", "20"]), "stack": st.just("encoder")}  # fmt: skip
     settings = hypothesis.settings(
         max_examples=examples, derandomize=not anew, deadline=None, database=None,
         phases=[hypothesis.Phase.generate], suppress_health_check=list(hypothesis.HealthCheck),
@@ -254,7 +254,7 @@ def fuzz(
 def test_whatever_is_asked_there_is_no_server_error(with_run: Place) -> None:
     found = fuzzed(with_run, 20)
     print(f"\n{sum(sum(counts.values()) for counts in found.values())} requests:", found)
-    assert len(found) == 20
+    assert len(found) == 26
     assert all(200 in counts for counts in found.values())
     assert with_run.answers()
 

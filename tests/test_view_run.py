@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -222,6 +223,40 @@ def test_the_address_of_a_run_brings_it_back(tab: Tab, browser: Any, address: st
         assert each.is_checked("input[value=rows]")
     assert other.settled_address().split("#")[1] == link.split("#")[1]
     other.close()
+
+
+def test_stacks_of_a_run_are_chosen(browser: Any, stacks_run: headscope.Result, tmp_path: Path) -> None:
+    verdicts = {name: {f.key: f.verdict for f in stacks_run.stack(name).findings()} for name in stacks_run.stacks}
+    with served(Desk(run_data=RunData(stacks_run))) as server:
+        tab = Tab(browser)
+        page = tab.open(f"{server.address}#page=run", FINDINGS)
+        chosen = "fieldset.switch input[value={}]".format
+        assert page.is_checked(chosen("encoder"))
+        for name in ("cross", "decoder"):
+            page.locator(f"label:has(> {chosen(name).split()[1]})").click()
+            page.wait_for_selector(f"{FINDINGS}[data-ready]")
+            page.wait_for_selector(".head-detail[data-head]")
+            assert page.is_checked(chosen(name))
+            assert name in page.inner_text(".telling")
+            assert {key: verdict for key, (verdict, _) in told(page).items()} == verdicts[name]
+            assert f"rstack={name}" in tab.settled_address()
+        kept = tab.settled_address()
+        with page.expect_download() as saving:
+            page.click("details.menu summary")
+            page.click("[data-save=html]")
+        saving.value.save_as(tmp_path / "run.html")
+        tab.close()
+        again = Tab(browser)
+        page = again.open(kept, FINDINGS)
+        assert page.is_checked(chosen("decoder"))
+        page.goto(f"{server.address}#page=run&rstack=%3Cb%3E")  # no stack: the first
+        page.wait_for_selector(f"{chosen('encoder')}:checked", state="attached")
+        again.close()
+    alone = Tab(browser)
+    page = alone.open((tmp_path / "run.html").as_uri(), FINDINGS)
+    assert {key: verdict for key, (verdict, _) in told(page).items()} == verdicts["decoder"]
+    assert not page.is_visible(chosen("encoder"))  # the file holds what was looked at
+    alone.close()
 
 
 @pytest.mark.long

@@ -15,6 +15,8 @@ from safetensors.numpy import load as unpacked
 import headscope
 from headscope.errors import HeadscopeError
 from headscope.findings import CLAIMS
+from headscope.findings.checks import together
+from headscope.findings.showing import OWN
 from headscope.measures.bands import by_band
 from headscope.measures.quantities import named
 from headscope.view.desk import Desk
@@ -33,6 +35,32 @@ def test_a_run_is_answered_as_it_is_in_the_file(with_run: Place, view_run: Path,
         examples = client.get("/api/run/heads/3/4/examples/separator_focus_stop").json()
         assert examples == json.loads(json.dumps(view_corpus.examples(3, 4, "separator_focus_stop")))
         assert all(any(p["text"].startswith(row["text"]) for p in headscope.passages()[:16]) for row in examples)
+
+
+def test_each_stack_of_a_run_is_answered_beside_the_others(stacks_run: headscope.Result) -> None:
+    opened = RunData(stacks_run.stack("decoder"))
+    with serving(Desk(run_data=opened)) as place, place.client() as client:
+        first = client.get("/api/run").json()
+        assert (first["stack"], first["stacks"]) == ("decoder", ["encoder", "decoder", "cross"])
+        assert first["path"] == "stacks/decoder/run"
+        assert client.get("/api/stacks/decoder/run").json() == first
+        for name in first["stacks"]:
+            own, path = RunData(stacks_run.stack(name)), f"/api/stacks/{name}/run"
+            assert client.get(path).json() == json.loads(json.dumps(own.about))
+            assert client.get(f"{path}/scores/reach/10").content == own.scores("reach", "10")
+            assert client.get(f"{path}/heads/0/1").content == own.curves(0, 1)
+            examples = client.get(f"{path}/heads/0/1/examples/focal_share").json()
+            assert examples == json.loads(json.dumps(own.examples(0, 1, "focal_share")))
+            values = [each["statistics"][0]["value"] for each in ready(client, f"{path}/findings")["claims"].values()]
+            assert values == [each.as_dict()["value"] for each in own.result.findings()]
+            assert ready(client, f"{path}/sensitivity")["ready"]
+        assert client.get("/api/run/scores/reach/10").content == opened.scores("reach", "10")
+        assert client.get("/api/stacks/middle/run").status_code == 422
+        assert opened.of_stack("cross") is opened.of_stack("cross")  # worked out once
+    one = headscope.analyze(None, [headscope.passages()[0]["text"]], layers=[0], window=16, progress=False)
+    with serving(Desk(run_data=RunData(one))) as place, place.client() as client:
+        gone = client.get("/api/stacks/cross/run")
+        assert (gone.status_code, said(gone)) == (422, "there is no stack 'cross'. To fix it: the result has encoder.")
 
 
 def reading_of(way: str) -> str | None:
@@ -111,10 +139,12 @@ def test_findings_come_with_a_state_for_every_control(with_run: Place, view_corp
     assert list(told["claims"]) == [claim.key for claim in CLAIMS]
     assert told["warnings"] == list(found.warnings)
     kinds = [kind["name"] for kind in view_corpus.about["kinds"]]
-    assert sorted(kinds) == sorted(found.control_names)
+    assert kinds[0] == OWN
+    assert sorted(kinds[1:]) == sorted(found.control_names)
     for finding in found:
         own = told["claims"][finding.key]
-        assert own["marks"] == {kind: finding.state(kind) for kind in kinds}
+        assert own["marks"].pop(OWN) == together(each.state for each in finding.statistics)
+        assert own["marks"] == {kind: finding.state(kind) for kind in kinds[1:]}
         assert {name: own[name] for name in finding.as_dict()} == json.loads(json.dumps(finding.as_dict()))
     table = view_corpus.result.sensitivity()
     rows = [row for claim in CLAIMS for row in swept["claims"][claim.key]]

@@ -30,6 +30,9 @@ SPLITS = ("line", "paragraph", "file")
 # What a text is cut into, the usual first.
 GRAINS = ("topics", "sentences")
 
+Stack = Literal["encoder", "decoder", "cross"]
+STACKS: tuple[Stack, ...] = get_args(Stack)  # of attention layers that a model may have
+
 Reading = Literal["dot", "cosine", "centred", "values"]
 Scale = Literal["max", "rank"]
 Repeated = Literal["token", "word"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES, SPLITS
+from headscope.choices import ENGINE_NAMES, GRAINS, PATH_NAMES, SPLITS, STACKS
 from headscope.cli.choices import add_choices
 from headscope.control import USUAL
 from headscope.look import read_width
 from headscope.version import __version__
 
-STACKS = ("encoder", "decoder", "cross")
 DESCRIPTION = "What every attention head of a transformer makes of a text, read from the heads' outputs."
 
 

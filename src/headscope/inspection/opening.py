@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from headscope.choices import described, make_choices
+from headscope.choices import STACKS, described, make_choices
 from headscope.errors import HeadscopeError, brief
 from headscope.files import INSPECTION, title_of
 from headscope.inspection.capture import Captured
@@ -18,7 +18,6 @@ from headscope.inspection.inspection import Inspection
 from headscope.inspection.saving import SCHEMA
 from headscope.windows import CATEGORIES, Window, WindowBatch
 
-STACKS = ("encoder", "decoder", "cross")
 AGAIN = "inspect the text again with this version and save it"
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from headscope import choices
 from headscope.errors import HeadscopeError
 from headscope.models.forward import Batch
 from headscope.models.probe import Probe, probe, relative_error
@@ -86,14 +87,14 @@ def self_check(model: nn.Module, batch: Batch, *, route: str = "auto") -> Report
     """Run the equalities on a padded batch of at least two windows of different length."""
     run = probe(model, batch, route)
     report = Report(type(model).__name__, run.route, TOLERANCE[_dtype(model)])
-    for stack in ("encoder", "decoder", "cross"):
+    for stack in choices.STACKS:
         if any(layer.stack == stack for layer in run.layers):
             seen = StackCheck(run, stack, report.tolerance)
             checks = seen.all_checks()
             report.stacks[stack] = seen.shape(checks)
             report.checks += checks
     report.checks.append(Check("model", UNCHANGED, not run.changed, note=", ".join(run.changed[:3])))
-    declared = ("encoder", "decoder", "cross") if getattr(run.config, "is_encoder_decoder", False) else ()
+    declared = choices.STACKS if getattr(run.config, "is_encoder_decoder", False) else ()
     report.checks += [Check(s, LAYERS, False, note="none captured") for s in declared if s not in report.stacks]
     return report
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from headscope.choices import READINGS, described
+from headscope.choices import READINGS, STACKS, described
 from headscope.errors import HeadscopeError
 from headscope.version import __version__
 from headscope.view.run_data import TAU, RunData
@@ -129,9 +129,13 @@ class Desk:
         """Whether there is a model to read new texts with."""
         return self._load is not None
 
-    def part(self, texts: Sequence[str], *, run: bool, readings: Sequence[str], address: str) -> Desk:
-        """A desk with some of the texts, or with the run: what goes into a file of its own. Nothing is read again."""
-        part = Desk(run_data=self.run if run else None, defaults=self.defaults, state=self.state, address=address)
+    def part(
+        self, texts: Sequence[str], *, run: bool, readings: Sequence[str], address: str, stack: str | None = None
+    ) -> Desk:
+        """A desk with some of the texts, or with a stack of the run: what goes into a file of its own. Nothing is read
+        again."""
+        run_data = self.run_of(stack) if run else None
+        part = Desk(run_data=run_data, defaults=self.defaults, state=self.state, address=address)
         for name in texts:
             seen = self._seen(name)
             part._keep(name, seen)
@@ -269,6 +273,10 @@ class Desk:
             raise Gone("there is no result to show", "start the viewer with a run")
         return self.run_data
 
+    def run_of(self, stack: str | None) -> RunData:
+        """The result, seen through a stack of the model; None is the one that the viewer was started with."""
+        return self.run if stack is None else self.run.of_stack(stack)
+
     def answer(self, path: str) -> Answer:
         """The answer to a path.
 
@@ -278,7 +286,7 @@ class Desk:
         for pattern, reply in _ROUTES:
             matched = re.fullmatch(pattern, path)
             if matched:
-                return reply(self, *(int(each) if each.isdecimal() else each for each in matched.groups()))
+                return reply(self, *(int(each) if each and each.isdecimal() else each for each in matched.groups()))
         raise Gone(f"there is nothing at {path[:80]!r}", "ask for one of the page's own paths")
 
     def paths(self) -> Iterator[str]:
@@ -300,12 +308,13 @@ class Desk:
     @staticmethod
     def _paths_of_run(run_data: RunData) -> Iterator[str]:
         about = run_data.about
-        yield from ("run", "run/findings", "run/sensitivity")
+        run = about["path"]
+        yield from ("run", f"{run}/findings", f"{run}/sensitivity")
         scores = [(score["name"], way) for score in about["quantities"] for way in score["ways"]]
-        yield from (f"run/scores/{name}/{way}" for name, way in scores if way != TAU)
+        yield from (f"{run}/scores/{name}/{way}" for name, way in scores if way != TAU)
         for step in run_data.steps():  # all of one τ together: its pairs are read once
-            yield from (f"run/scores/{name}/{step}" for name, way in scores if way == TAU)
-        heads = [f"run/heads/{layer}/{head}" for layer in about["layers"] for head in range(about["heads"])]
+            yield from (f"{run}/scores/{name}/{step}" for name, way in scores if way == TAU)
+        heads = [f"{run}/heads/{layer}/{head}" for layer in about["layers"] for head in range(about["heads"])]
         yield from heads
         if about["rows"]:
             shown_by = sorted({score["examples"] for score in about["quantities"] if score["examples"]})
@@ -324,6 +333,7 @@ def text_id(text: str, options: dict[str, Any]) -> str:
 
 _TEXT, _NUMBER, _NAME = r"texts/(t[0-9a-f]{20})", r"(\d{1,4})", r"(\w{1,60})"
 _READ = rf"{_TEXT}/({'|'.join(READINGS)})"
+_RUN = rf"(?:stacks/({'|'.join(STACKS)})/)?run"
 _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
     ("about", Desk.about),
     (_TEXT, Desk.text),
@@ -332,11 +342,14 @@ _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
     (f"{_READ}/layers/{_NUMBER}", Desk.of_layer),
     (f"{_READ}/heads/{_NUMBER}/{_NUMBER}", Desk.of_head),
     (f"{_TEXT}/heads/{_NUMBER}/{_NUMBER}/attention", Desk.of_attention),
-    ("run", lambda desk: desk.run.about),
-    ("run/findings", lambda desk: desk.run.findings()),
-    ("run/sensitivity", lambda desk: desk.run.sensitivity()),
-    (f"run/scores/{_NAME}/([a-z]{{1,16}})", lambda desk, score, way: desk.run.scores(score, way)),
-    (f"run/scores/{_NAME}/{_NUMBER}", lambda desk, score, step: desk.run.scores(score, str(step))),
-    (f"run/heads/{_NUMBER}/{_NUMBER}", lambda desk, *place: desk.run.curves(*place)),
-    (f"run/heads/{_NUMBER}/{_NUMBER}/examples/{_NAME}", lambda desk, *asked: desk.run.examples(*asked)),
+    (_RUN, lambda desk, stack: desk.run_of(stack).about),
+    (f"{_RUN}/findings", lambda desk, stack: desk.run_of(stack).findings()),
+    (f"{_RUN}/sensitivity", lambda desk, stack: desk.run_of(stack).sensitivity()),
+    (f"{_RUN}/scores/{_NAME}/([a-z]{{1,16}})", lambda desk, stack, score, way: desk.run_of(stack).scores(score, way)),
+    (f"{_RUN}/scores/{_NAME}/{_NUMBER}", lambda desk, stack, score, at: desk.run_of(stack).scores(score, str(at))),
+    (f"{_RUN}/heads/{_NUMBER}/{_NUMBER}", lambda desk, stack, *place: desk.run_of(stack).curves(*place)),
+    (
+        f"{_RUN}/heads/{_NUMBER}/{_NUMBER}/examples/{_NAME}",
+        lambda desk, stack, *asked: desk.run_of(stack).examples(*asked),
+    ),
 ]

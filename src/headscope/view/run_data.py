@@ -18,7 +18,6 @@ import pandas as pd
 
 from headscope.choices import READINGS
 from headscope.errors import HeadscopeError, listed
-from headscope.findings.checks import together
 from headscope.findings.claims import CLAIMS
 from headscope.findings.controls import check_controls
 from headscope.findings.estimates import quantity
@@ -26,6 +25,7 @@ from headscope.findings.finding import plain
 from headscope.findings.numbers import Numbers, heads_of
 from headscope.findings.resampling import Resampling
 from headscope.findings.sensitivity import SWEPT
+from headscope.findings.showing import KINDS, state_of
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.columns import SCORES
 from headscope.measures.quantities import named, shown_in
@@ -68,6 +68,18 @@ class RunData:
         self._counting, self._drawing, self._reading = Lock(), Lock(), Lock()
         self._findings = Later(self._all_findings)
         self._sensitivity = Later(self._all_thresholds)
+        self._others: dict[str, RunData] = {}  # by stack
+        self._opening = Lock()
+
+    def of_stack(self, name: str) -> RunData:
+        """The same run seen through another attention stack of the model; each is opened once."""
+        if name == self.result.name:
+            return self
+        with self._opening:
+            if name not in self._others:
+                beside = [each.stack(name) for each in self.controls]
+                self._others[name] = RunData(self.result.stack(name), beside)
+            return self._others[name]
 
     # ------------------------------------------------------------------ what there is
 
@@ -78,6 +90,7 @@ class RunData:
         return {
             "model": in_a_line(str(result.model["name"])),
             "stack": result.name,
+            "path": f"stacks/{result.name}/run",  # where all else of this stack is
             "stacks": list(result.stacks),
             "texts": in_a_line(str(result.texts["name"])),
             "windows": int(sums.texts.sum()),
@@ -93,7 +106,7 @@ class RunData:
             "interval": f"95 %, {self.resample.how}",
             "thresholds": list(SWEPT),
             "claims": [_declared(claim) for claim in CLAIMS],
-            "kinds": control_kinds(),
+            "kinds": [{"name": kind.name, "heading": kind.heading, "meaning": kind.meaning} for kind in KINDS],
             "controls": [{"kind": kind, "name": in_a_line(str(each.model["name"]))} for kind, each in self.beside],
             "quantities": [self._described(each) for each in self.quantities.values()],
             "bands": list(sums.bands),
@@ -235,9 +248,7 @@ class RunData:
         found = self.result.findings(controls=self.controls)
         claims = {}
         for finding in found:
-            marks = {kind["name"]: finding.state(kind["name"]) for kind in control_kinds()}
-            state = together(each.state for each in finding.statistics)
-            claims[finding.key] = finding.as_dict() | {"state": state, "marks": marks}
+            claims[finding.key] = finding.as_dict() | {"marks": {kind.name: state_of(finding, kind) for kind in KINDS}}
         told = {"claims": claims, "warnings": list(found.warnings), "unread": found.unread}
         lines: dict[str, Any] = _in_lines(told)
         return lines
@@ -300,22 +311,6 @@ class RunData:
                 f"layers are {listed(sums.layers)}, heads 0 to {sums.heads - 1}",
             )
         return sums.layers.index(layer)
-
-
-def control_kinds() -> list[dict[str, str]]:
-    """The kinds of controls, as columns of a table: other readings first, control runs last, each with its meaning.
-
-    >>> [kind["name"] for kind in control_kinds()]
-    ['dot', 'cosine', 'weighted', 'over', 'punctuation', 'permuted', 'rotated']
-    """
-    kinds: dict[str, dict[str, Any]] = {}
-    for claim in CLAIMS:
-        for test in claim.controls:
-            kind = kinds.setdefault(test.name.split()[0], {"labels": [], "place": 2 if test.run else 1})
-            kind["place"] = 0 if test.name.split()[0] in READINGS else kind["place"]
-            kind["labels"].append(test.label)
-    ordered = sorted(kinds.items(), key=lambda item: item[1]["place"])
-    return [{"name": name, "meaning": "; ".join(dict.fromkeys(kind["labels"]))} for name, kind in ordered]
 
 
 def _declared(claim: Any) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import uvicorn
-from fastapi import FastAPI, Path, Request
+from fastapi import APIRouter, Depends, FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from headscope.choices import Choice, Reading, described
+from headscope.choices import Choice, Reading, Stack, described
 from headscope.errors import HeadscopeError, brief
 from headscope.version import __version__
 from headscope.view.connections import Impatient
@@ -59,7 +59,7 @@ class TextRequest(BaseModel):
         None, pattern="^t[0-9a-f]{20}$", description="the id of a text: its other window or stack"
     )
     pair: str | None = Field(None, max_length=LONGEST_TYPED)
-    stack: Literal["encoder", "decoder", "cross"] | None = None
+    stack: Stack | None = None
     start: int | None = Field(None, ge=0, le=10_000_000)
 
 
@@ -88,6 +88,7 @@ class SaveRequest(BaseModel):
     texts: list[Annotated[str, Field(pattern="^t[0-9a-f]{20}$")]] = Field([], max_length=2)
     readings: list[Reading] = Field([], max_length=4)
     run: bool = False
+    stack: Stack | None = Field(None, description="of the run; left out, as the viewer was started")
     address: str = Field("", max_length=LONGEST_ADDRESS)
 
 
@@ -97,6 +98,20 @@ class PhoneRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     address: str = Field("", max_length=LONGEST_IN_QR)
+
+
+def _of_stack(stack: Stack) -> str:
+    """One of the attention stacks that a model may have, as a part of a path."""
+    return stack
+
+
+def _run_path(request: Request) -> str:
+    """Where the desk has the run: as the viewer was started, or another stack of it."""
+    stack = request.path_params.get("stack")
+    return f"stacks/{stack}/run" if stack else "run"
+
+
+RunPath = Annotated[str, Depends(_run_path)]
 
 
 class Problem(BaseModel):
@@ -211,7 +226,9 @@ def application(desk: Desk, *, token: str, hosts: list[str], home: str = "", **l
     async def save(request: SaveRequest) -> Response:
         if not request.texts and not request.run:
             raise HeadscopeError("there is nothing to save", "name a text that was read, or the run")
-        wanted = desk.part(request.texts, run=request.run, readings=request.readings, address=request.address)
+        wanted = desk.part(
+            request.texts, run=request.run, stack=request.stack, readings=request.readings, address=request.address
+        )
         return JSONResponse(savings.state(savings.begin(wanted)))
 
     @app.get("/api/files/{file}")
@@ -228,33 +245,38 @@ def application(desk: Desk, *, token: str, hosts: list[str], home: str = "", **l
         address = f"{home}#{request.address}" if home and request.address else home
         return JSONResponse({"address": address, "picture": qr_picture(address) if address else ""})
 
-    @app.get("/api/run")
-    async def run() -> Response:
-        return await answer("run")
-
     @app.get("/api/run/result.nc", response_class=Numbers)
     async def result() -> Response:
         return Download(desk.run.result.file)
 
-    @app.get("/api/run/findings")
-    async def findings() -> Response:
-        return await answer("run/findings")
+    run = APIRouter()
 
-    @app.get("/api/run/sensitivity")
-    async def sensitivity() -> Response:
-        return await answer("run/sensitivity")
+    @run.get("")
+    async def about_run(path: RunPath) -> Response:
+        return await answer(path)
 
-    @app.get("/api/run/scores/{score}/{way}", response_class=Numbers)
-    async def scores(score: Name, way: Way) -> Response:
-        return await answer(f"run/scores/{score}/{way}", counting)
+    @run.get("/findings")
+    async def findings(path: RunPath) -> Response:
+        return await answer(f"{path}/findings")
 
-    @app.get("/api/run/heads/{layer}/{head}", response_class=Numbers)
-    async def curves(layer: Number, head: Number) -> Response:
-        return await answer(f"run/heads/{layer}/{head}")
+    @run.get("/sensitivity")
+    async def sensitivity(path: RunPath) -> Response:
+        return await answer(f"{path}/sensitivity")
 
-    @app.get("/api/run/heads/{layer}/{head}/examples/{score}")
-    async def examples(layer: Number, head: Number, score: Name) -> Response:
-        return await answer(f"run/heads/{layer}/{head}/examples/{score}")
+    @run.get("/scores/{score}/{way}", response_class=Numbers)
+    async def scores(path: RunPath, score: Name, way: Way) -> Response:
+        return await answer(f"{path}/scores/{score}/{way}", counting)
+
+    @run.get("/heads/{layer}/{head}", response_class=Numbers)
+    async def curves(path: RunPath, layer: Number, head: Number) -> Response:
+        return await answer(f"{path}/heads/{layer}/{head}")
+
+    @run.get("/heads/{layer}/{head}/examples/{score}")
+    async def examples(path: RunPath, layer: Number, head: Number, score: Name) -> Response:
+        return await answer(f"{path}/heads/{layer}/{head}/examples/{score}")
+
+    app.include_router(run, prefix="/api/run")
+    app.include_router(run, prefix="/api/stacks/{stack}/run", dependencies=[Depends(_of_stack)])
 
     return Guard(app, token=token, hosts=hosts, **limits)
 

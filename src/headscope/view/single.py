@@ -30,6 +30,8 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
             answer = desk.answer(path)
             if path == "about" and isinstance(answer, dict):
                 answer = answer | {"can_inspect": False}
+            elif path == "run" and isinstance(answer, dict):
+                answer = answer | {"stacks": [answer["stack"]]}  # the others are not in the file
             yield path, answer
 
     return write_whole(target, single_page(answers(), f"headscope: {_title(desk)}"))

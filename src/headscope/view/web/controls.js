@@ -83,7 +83,7 @@ export function exportMenu(saves, onsave) {
 }
 
 /** What a stack of a model is, for whoever chooses one. */
-const STACKS = /** @type {Record<string, string>} */ ({
+export const STACKS = /** @type {Record<string, string>} */ ({
   encoder: "the text that the model reads, within itself",
   decoder: "the text that the model writes, within itself",
   cross: "cross-attention: each token that is written reads the text that was read",

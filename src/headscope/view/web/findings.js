@@ -15,12 +15,7 @@ const VERDICTS = /** @type {Record<string, string>} */ ({
   open: "?",
   "no verdict": "–",
 });
-const KINDS = /** @type {Record<string, string>} */ ({
-  dot: "top pairs, dot",
-  over: "other layers",
-  permuted: "permuted run",
-  rotated: "rotated run",
-});
+const OWN = "statistic"; // the column of the claim's own number
 const WORKING = "Working out intervals and controls; the heads below are ready meanwhile …";
 const NO_VERDICTS = "Verdicts are given at the paper's thresholds alone; here each number is compared with its bound.";
 const OVER_TAU = "Matched counts are pooled over windows, for τ is not the run's own.";
@@ -36,7 +31,8 @@ export function findingsView({ run, store }) {
   let swept = null;
   const status = html("p", { class: "note", role: "status" });
   const warnings = html("ul", { class: "warnings" });
-  const kinds = run.kinds.map((/** @type {any} */ each) => ({ ...each, label: KINDS[each.name] ?? each.name }));
+  /** The claim's own number first, then its controls. @type {{name: string, heading: string, meaning: string}[]} */
+  const kinds = run.kinds;
   const columns = ["claim", "measured", "95 % interval", "heads beyond", "pooled"];
   const titles = [
     "",
@@ -52,8 +48,7 @@ export function findingsView({ run, store }) {
     {},
     html("td", {}),
     ...columns.map((each, k) => html("th", { scope: "col", title: titles[k] || null }, each)),
-    heading("the paper's way", "as the paper reads S, at τ"),
-    ...kinds.map((/** @type {any} */ each) => heading(each.label, each.meaning)),
+    ...kinds.map((each) => heading(each.heading, each.meaning)),
     html("th", { scope: "col", class: "judged" }, "verdict"),
   );
   const body = html("tbody", {});
@@ -70,7 +65,7 @@ export function findingsView({ run, store }) {
       "✓ passes · ✗ fails · ? cannot tell · – not run · grey: short of the smallest effect that matters; open a claim for the sentence and every number",
     ),
   );
-  const width = kinds.length + 8; // columns
+  const width = kinds.length + 7; // columns
 
   const isOpen = (/** @type {string} */ key) => store.get().runOpen.split(",").includes(key);
   const toggle = (/** @type {string} */ key) => {
@@ -99,7 +94,8 @@ export function findingsView({ run, store }) {
     const place = placeOf(claim, state);
     const finding = found?.claims[claim.key] ?? null;
     if (place < 0) {
-      return { finding, at: "", checks: finding?.statistics ?? [], state: finding?.state, verdict: finding?.verdict };
+      const state = finding?.marks[OWN];
+      return { finding, at: "", checks: finding?.statistics ?? [], state, verdict: finding?.verdict };
     }
     const sign = claim.over === "theta" ? "θ" : "τ";
     const at = `${sign} = ${run.thresholds[place].toFixed(2)}`;
@@ -148,17 +144,19 @@ export function findingsView({ run, store }) {
     const cell = (/** @type {string} */ label, /** @type {any[]} */ ...children) =>
       html("td", { class: "tight", "data-label": label }, ...children);
     const empty = html("span", { class: "waiting", "aria-hidden": "true" }, "…");
-    const marks = kinds.map((/** @type {any} */ each) => {
-      const state_ = row.finding?.marks[each.name];
+    const marks = kinds.map((each) => {
+      const itself = each.name === OWN;
+      const state_ = itself ? row.state : row.finding?.marks[each.name];
+      const title = () => (itself ? first?.why || number(first) : stated(row.finding, each.name));
       return html(
         "td",
         {
           class: state_ ? "mark" : "mark without",
-          "data-label": each.label,
+          "data-label": (itself && row.at) || each.heading,
           "data-kind": each.name,
           "data-state": state_ || null,
         },
-        state_ ? mark(state_, stated(row.finding, each.name)) : null,
+        state_ ? mark(state_, title()) : null,
       );
     });
     const lines = [
@@ -171,16 +169,6 @@ export function findingsView({ run, store }) {
         html("td", { class: "number tight", "data-label": "" }, ...numbers),
         cell("heads beyond", known && !row.at ? percent(first.beyond) : ""),
         cell("pooled", known && !row.at ? shownOrNot(first.pooled, claim.digits) : ""),
-        html(
-          "td",
-          {
-            class: "mark",
-            "data-label": row.at || "the paper's way",
-            "data-kind": "statistic",
-            "data-state": row.state,
-          },
-          row.state ? mark(row.state, first?.why || number(first)) : null,
-        ),
         ...marks,
         html(
           "td",

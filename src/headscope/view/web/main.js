@@ -215,7 +215,7 @@ export async function mount(place, source, { state: given, keep, whole, meanwhil
       if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
     });
   }
-  await showPage();
+  void showPage(); // which tells what goes wrong by itself; whoever mounts this need not wait for it
   return {
     state,
     close: () => {

@@ -47,7 +47,7 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
     progress.show(`Working out how far layer ${layer}, head ${head} reaches …`);
     let curves;
     try {
-      curves = await source.get(`run/heads/${layer}/${head}`);
+      curves = await source.get(`${run.path}/heads/${layer}/${head}`);
     } catch (error) {
       if (turn === requests)
         refill(root, heading(layer, head), html("p", { class: "problem", role: "alert" }, String(error)));
@@ -185,7 +185,7 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
   async function texts(state, layer, head) {
     const shownBy = scores.filter((/** @type {Quantity} */ each) => each.examples);
     const chosen = shownBy.find((/** @type {Quantity} */ each) => each.name === state.runScore) ?? shownBy[0];
-    const rows = await source.get(`run/heads/${layer}/${head}/examples/${chosen.examples}`);
+    const rows = await source.get(`${run.path}/heads/${layer}/${head}/examples/${chosen.examples}`);
     const articles = rows.map((/** @type {any} */ each) => {
       const note = `${each.id} · ${chosen.label} ${shown(each.score)} · ${each.high_pairs} similar pairs`;
       const focal = each.focal_token ? [" · focal token ", html("bdi", { class: "quoted" }, each.focal_token)] : [];

@@ -12,8 +12,11 @@ const AT_ONCE = 3; // questions under way
 /** What stands in the rows of a layer's numbers. */
 const OF_LAYERS = /** @type {const} */ (["value", "low", "high", "lower", "upper", "share", "pooled"]);
 
-/** @param {Source} source */
-export function runNumbers(source) {
+/**
+ * @param {Source} source
+ * @param {string} run where the run's answers are
+ */
+export function runNumbers(source, run) {
   /** @type {Map<string, Tensors>} */
   const here = new Map();
   /** @type {(() => void)[]} */
@@ -41,7 +44,7 @@ export function runNumbers(source) {
     return new Promise((resolve, reject) => {
       const ask = () =>
         source
-          .get(path)
+          .get(`${run}/${path}`)
           .then((tensors) => {
             here.set(path, tensors);
             resolve(tensors);

@@ -1,7 +1,7 @@
 // A collection of texts: the atlas of heads by score, what layers do, findings with verdicts, and what lies behind one
 // head. Heads are shown first; findings take longer and come when they are ready.
 
-import { exportMenu, switchOf, thresholdSlider } from "./controls.js";
+import { STACKS, exportMenu, switchOf, thresholdSlider } from "./controls.js";
 import { bringIntoView, html, refill } from "./dom.js";
 import { explainer } from "./explanations.js";
 import { saveFile } from "./exports.js";
@@ -29,12 +29,12 @@ const POOLED = "not the run's own τ: matched ratios are pooled over windows her
  * }} spec
  */
 export function runPage({ source, store, theme, tell, fail, onphone }) {
-  const numbers = runNumbers(source);
   /** Everything that is made for a run; all of it or nothing. @type {ReturnType<typeof makeViews> | null} */
   let views = null;
   /** @type {any} */
   let run = null;
   let [asked, later, closed, sweeping] = [0, 0, false, false];
+  let opened = 0; // how often: what was asked of a run that is shown no more is not wanted
 
   const tau = thresholdSlider("τ", (value) => store.set({ runTau: Math.round(value) }));
   const theta = thresholdSlider("θ", (value) => store.set({ runTheta: value }));
@@ -45,7 +45,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
       if (kind === "phone") onphone();
       else if (kind === "nc" && source.download) saveFile(await source.download("run/result.nc"), "result.nc");
       else if (source.save) {
-        const asked = { run: true, address: written(store.get()) };
+        const asked = { run: true, stack: run.stack, address: written(store.get()) };
         const file = await source.save(asked, (done, of) => {
           tell(of ? `Writing the file: ${done} of ${of}` : "Working out all intervals for the file …", "busy");
         });
@@ -71,6 +71,14 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
 
   /** @param {any} about */
   function makeViews(about) {
+    const numbers = runNumbers(source, about.path);
+    const stack = switchOf(
+      "Which stack of the model",
+      about.stacks.map((/** @type {string} */ name) => ({ name, title: STACKS[name] ?? name })),
+      (name) => store.set({ runStack: name, runLayer: -1, runHead: -1 }),
+    );
+    stack.field.hidden = about.stacks.length < 2;
+    stack.follow(about.stack, about.stacks);
     const ways = [PAPER, ...about.readings.map((/** @type {any} */ each) => each.name), ...about.maps];
     const way = switchOf(
       "How S is read",
@@ -85,7 +93,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
     };
     const detail = runHead({ source, run: about, numbers, fail, onopen: open, onall });
     const findings = findingsView({ run: about, store });
-    return { ways, way, atlas, layers, detail, findings };
+    return { stack, ways, way, numbers, atlas, layers, detail, findings };
   }
 
   /** The score that the atlas shows. @returns {Quantity} */
@@ -102,7 +110,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
     const how = way === PAPER ? `at τ = ${(state.runTau / 20).toFixed(2)}` : wayName(way, wanted);
     views.atlas.wait(`Working out ${wanted.label} of ${run.layers.length * run.heads} heads, ${how} …`);
     try {
-      const tensors = await numbers.get(wanted, way, state.runTau, true);
+      const tensors = await views.numbers.get(wanted, way, state.runTau, true);
       if (turn !== asked) return;
       views.atlas.take(wanted, way, tensors);
       root.dataset.ready = `${wanted.name}/${way === PAPER ? state.runTau : way}`;
@@ -120,21 +128,23 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
   }
 
   /**
-   * Ask until it is there.
-   * @param {string} path
+   * Ask until it is there; null where it is not wanted any more.
+   * @param {string} what
    * @returns {Promise<any>}
    */
-  async function worked(path) {
+  async function worked(what) {
+    const [turn, path] = [opened, `${run.path}/${what}`];
     for (;;) {
       const answer = await source.get(path);
-      if (answer.ready || closed) return answer;
+      if (closed || turn !== opened) return null;
+      if (answer.ready) return answer;
       await new Promise((resolve) => setTimeout(resolve, AGAIN));
     }
   }
 
   async function loadFindings() {
-    const answer = await worked("run/findings");
-    if (closed) return;
+    const answer = await worked("findings");
+    if (!answer) return;
     views?.findings.take(answer);
     root.dataset.findings = "ready";
   }
@@ -143,8 +153,8 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
     if (sweeping || !views?.findings.needsSweep()) return;
     sweeping = true;
     try {
-      const answer = await worked("run/sensitivity");
-      if (closed) return;
+      const answer = await worked("sensitivity");
+      if (!answer) return;
       views.findings.takeSweep(answer);
       root.dataset.swept = "ready";
     } catch (error) {
@@ -173,10 +183,23 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
     views.atlas.follow();
   }
 
+  /** The stack that the address asks for, where the run has it; else the one that the viewer was started with. */
+  async function openRun() {
+    const answer = await source.get("run");
+    const { runStack } = store.get();
+    const other = runStack !== answer.stack && answer.stacks.includes(runStack);
+    return other ? await source.get(`stacks/${runStack}/run`) : answer;
+  }
+
   async function begin() {
+    const turn = ++opened;
+    const wanted = () => !closed && turn === opened;
+    [asked, sweeping] = [asked + 1, false];
+    for (const name of ["ready", "findings", "swept"]) delete root.dataset[name];
     try {
       tell("Opening the run …", "busy");
-      const answer = await source.get("run");
+      const answer = await openRun();
+      if (!wanted()) return;
       const state = store.get();
       const scores = answer.quantities.filter((/** @type {Quantity} */ each) => each.heads);
       const known = scores.some((/** @type {Quantity} */ each) => each.name === state.runScore);
@@ -185,14 +208,13 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
         runScore: known ? state.runScore : (scores[3] ?? scores[0]).name,
       });
       run = answer;
-      const others = run.stacks.filter((/** @type {string} */ each) => each !== run.stack);
-      const stack = others.length
-        ? `${run.stack} (started with --stack ${others.join(" or ")} it shows that)`
-        : run.stack;
-      tell(`${run.model} · ${stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`);
+      tell(
+        `${run.model} · ${run.stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`,
+      );
       views = makeViews(run);
       refill(
         controls,
+        views.stack.field,
         views.way.field,
         html("span", { class: "explains" }, tau.label, explained.button("runTau", "what τ means")),
         html("span", { class: "explains" }, theta.label, explained.button("runTheta", "what θ means")),
@@ -205,6 +227,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
       refill(root, controls, views.findings.root, columns, views.layers.root);
       follow();
       await loadHeads();
+      if (!wanted()) return;
       const { runLayer, runHead } = store.get();
       const there = run.layers.includes(runLayer) && runHead >= 0 && runHead < run.heads;
       if (!there && root.dataset.ready) store.set(views.atlas.first());
@@ -213,7 +236,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
       await loadSweep();
       await rest;
     } catch (error) {
-      fail(error);
+      if (wanted()) fail(error);
     }
   }
 
@@ -233,6 +256,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
   store.on((state, before) => {
     if (state.page !== "run" || !views) return;
     const own = differing(state, before);
+    if (own("runStack")) return void begin();
     follow();
     if (own("runTau", "runTheta", "runOpen")) views.findings.show();
     if (own("runTau", "runTheta")) void loadSweep();

@@ -12,7 +12,7 @@
  *   token: number, x: number, y: number, n: number,
  *   score: string, ranked: boolean, pin: Pin | null,
  *   runLayer: number, runHead: number, runScore: string, runRanked: boolean, runTau: number, runTheta: number,
- *   runWay: string, runSum: Summing, runOpen: string,
+ *   runWay: string, runSum: Summing, runOpen: string, runStack: string,
  *   theme: "auto" | "light" | "dark", asked: number,
  * }} State
  * @typedef {{get: () => State, set: (patch: Partial<State>) => void, on: (listener: Listener) => void}} Store
@@ -56,6 +56,7 @@ export function beginning() {
     runWay: "tau", // how S is read: as the paper does, or through the top pairs of a reading
     runSum: "median", // what stands for the heads of a layer
     runOpen: "", // claims whose rows are open, with commas between
+    runStack: "", // the stack of the model; as the viewer was started
     theme: "auto",
     asked: 0, // how often a text was sent
   };
@@ -85,6 +86,7 @@ const WORDS = {
   rscore: "runScore",
   rway: "runWay",
   ropen: "runOpen",
+  rstack: "runStack",
 };
 /** @type {Record<string, keyof State>} */
 const SWITCHES = { mask: "mask", arcs: "arcs", top: "top", ranked: "ranked", rranked: "runRanked" };

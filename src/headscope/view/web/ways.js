@@ -28,13 +28,13 @@ export function wayOf(quantity, wanted) {
 }
 
 /**
- * Where a quantity's numbers are.
+ * Where a quantity's numbers are, of a stack of the run.
  * @param {Quantity} quantity
  * @param {string} way
  * @param {number} step τ in twentieths
  */
 export function pathOf(quantity, way, step) {
-  return `run/scores/${quantity.name}/${way === PAPER ? step : way}`;
+  return `scores/${quantity.name}/${way === PAPER ? step : way}`;
 }
 
 /**
