@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
+from functools import partial
 from html import escape as escaped
 from pathlib import Path
 from typing import Any
@@ -331,6 +333,26 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bo
     if again:  # nothing is computed twice
         assert main([*told, "--json", "--quiet"]) == 0
         assert json.loads(capsys.readouterr().out)["windows"] == 12
+
+
+def test_reproduce_saves_figures_as_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report's figures stay those of a screen."""
+    from headscope.report import reproduction
+
+    monkeypatch.setattr(reproduction, "draw_all", partial(writing.draw_all, only=["findings"]))
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps({"text": p["text"]}) + "\n" for p in headscope.passages()[:4]))
+    asked = ["reproduce", "--texts", str(file), "--out", str(tmp_path / "out"), "--controls", "--window", "16"]
+    model = make_folder("gpt2", tmp_path / "model")
+    assert main([*asked, "--model", str(model), "--width", "column", "--no-title", "--quiet"]) == 0
+    saved = (tmp_path / "out" / "figures" / "findings.svg").read_text()
+    assert float(re.search(r'width="([\d.]+)pt"', saved)[1]) == 252  # 3.5 inches
+    assert "1a Final layers" in saved
+    assert "What the paper says, and what was measured" not in saved
+    page = (tmp_path / "out" / "report.html").read_text()
+    (shown,) = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", page)
+    assert float(re.search(r'width="([\d.]+)pt"', base64.b64decode(shown).decode())[1]) > 600
+    assert main([*asked, "--width", "1"]) == 2  # before any work
 
 
 def test_reproduce_refuses_a_stream(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import headscope
 from headscope.findings.finding import MARKS
+from headscope.findings.showing import KINDS, mark_of
+from headscope.measures.quantities import named
 
 ROWS = (  # quantities by layer, and how each is read ("": as the paper reads S)
     ("separator_focus_stop", ""), ("separator_focus_stop_weighted", ""), ("separator_focus_end", ""),
@@ -32,16 +34,15 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def findings(found: Any) -> str:
-    kinds = found.control_names
     rows = [
         [f"{each.key} {each.claim}", each.interval(), "; ".join(f"{s.bound:.3g}" for s in each.statistics),
-         *(MARKS.get(each.state(kind), "") for kind in kinds), f"**{each.verdict}**"]
+         *(mark_of(each, kind) for kind in KINDS), f"**{each.verdict}**"]
         for each in found
     ]  # fmt: skip
     said = "\n".join(f"- {each.key}: {each.sentence}" for each in found)
     warned = "\n".join(f"- {each}" for each in found.warnings)
     return "\n\n".join(
-        [table(["claim", "measured", "beyond", *kinds, "verdict"], rows), said]
+        [table(["claim", "measured", "beyond", *(kind.heading for kind in KINDS), "verdict"], rows), said]
         + (["Signs of trouble:", warned] if warned else [])
     )
 
@@ -63,19 +64,19 @@ def of_runs(found: Any) -> str:
 
 
 def by_layer(result: headscope.Result) -> str:
-    named, columns = [], []
+    labels, columns = [], []
     for quantity, reading in ROWS:
         try:
             data = result.quantity(quantity, reading=reading or None)
         except headscope.HeadscopeError as error:
             print(f"left out: {quantity} {reading}: {error}", file=sys.stderr)
             continue
-        named.append(f"{quantity.replace('_', ' ')}{', ' + reading if reading else ''}")
+        labels.append(f"{named(quantity).label}{', ' + reading if reading else ''}")
         columns.append(data)
     layers = [str(int(layer)) for layer in columns[0].layer]
     rows = [
         [name, *(number(float(data.value[k])) for k in range(len(layers)))]
-        for name, data in zip(named, columns, strict=True)
+        for name, data in zip(labels, columns, strict=True)
     ]
     return table(["median over the heads of layer", *layers], rows)
 
@@ -112,7 +113,7 @@ def specialists(result: headscope.Result) -> str:
         counts = own.what.value_counts()
         most = own[own.what == "specialist"].assign(far=lambda d: d.out.abs()).nlargest(5, "far")
         rows.append(
-            [str(score), *(str(int(counts.get(what, 0))) for what in ("specialist", "ordinary", "noise")),
+            [named(str(score)).label, *(str(int(counts.get(what, 0))) for what in ("specialist", "ordinary", "noise")),
              ", ".join(f"{a}.{b}" for a, b in zip(most.layer, most["head"], strict=True))]
         )  # fmt: skip
     return table(["score", "specialists", "ordinary", "noise", "farthest (layer.head)"], rows)
@@ -124,8 +125,8 @@ def stability(result: headscope.Result) -> str:
     rows = []
     for score, own in data.groupby("score", sort=False):
         by_size = own.set_index("texts")
-        rows.append([str(score), *(f"{by_size.agreement[n]:.2f} [{by_size.low[n]:.2f}, {by_size.high[n]:.2f}]"
-                                   for n in sizes)])  # fmt: skip
+        agreed = (f"{by_size.agreement[n]:.2f} [{by_size.low[n]:.2f}, {by_size.high[n]:.2f}]" for n in sizes)
+        rows.append([named(str(score)).label, *agreed])
     return table(["score", *(f"{n:,.0f} texts" for n in sizes)], rows)
 
 
@@ -136,7 +137,7 @@ def groups(result: headscope.Result) -> str:
     rows = []
     for score, own in data.groupby("score", sort=False):
         found = {(row.group, row.other): row for row in own.itertuples()}
-        rows.append([str(score), *(f"{found[p].agreement:.2f} [{found[p].low:.2f}, {found[p].high:.2f}]"
+        rows.append([named(str(score)).label, *(f"{found[p].agreement:.2f} [{found[p].low:.2f}, {found[p].high:.2f}]"
                                    for p in pairs)])  # fmt: skip
     return table(["score", *(f"{a}, {b}" for a, b in pairs)], rows)
 

@@ -107,6 +107,7 @@ def run_reproduce(args: Namespace) -> None:
     from headscope.report.reproduction import reproduce
 
     options = choices_of(args, of_text=False) | {"strict": args.strict, "threads": args.threads, "path": args.path}
+    options |= look_of(args)
     done = reproduce(
         args.model, corpus_of(args), args.out, controls=args.controls, control_texts=args.control_texts,
         formats=tuple(args.figure_format or ["svg"]), device=args.device, dtype=args.dtype, revision=args.revision,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.control import USUAL, Control, read_control
 from headscope.errors import HeadscopeError
 from headscope.files import disk_file, write_whole
+from headscope.look import SCREEN, split_look
 from headscope.models.load import load
 from headscope.report.writing import draw_all, write_report
 from headscope.runs.analysis import analyze, split_options
@@ -51,8 +53,10 @@ def reproduce(
     """Analyse the texts, then the first of them under each control, and write findings, figures and a report.
 
     Everything goes into the folder `out`; the same call again goes on where it was stopped. `controls` are written as
-    for `analyze`, and read the first `control_texts` texts. Other options are those of `analyze`.
+    for `analyze`, and read the first `control_texts` texts. Other options are those of `analyze`, and those of how the
+    saved figures look (`headscope.look.Look`); the report's own are made for a screen.
     """
+    look, options = split_look(options)
     wanted = _checked(controls)
     if not isinstance(control_texts, int) or control_texts < 1:
         raise HeadscopeError(f"control_texts={control_texts} is not possible", "ask for at least one text")
@@ -81,12 +85,13 @@ def reproduce(
     say("comparing the claims with the numbers")
     findings = result.findings(controls=beside)
     write_json(folder / "findings.json", findings)
-    drawn = draw_all(
-        result, findings=findings, controls=beside, model=trained, tell=lambda title: say(f"drawing: {title}")
+    draw = partial(
+        draw_all, result, findings=findings, controls=beside, model=trained, tell=lambda title: say(f"drawing: {title}")
     )
+    drawn = draw()
     saved = [
         each.picture.save(folder / "figures" / f"{each.entry.name}.{kind}")
-        for each in drawn
+        for each in (drawn if look == SCREEN else draw(look=look))
         if each.picture is not None
         for kind in formats
     ]

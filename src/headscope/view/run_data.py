@@ -77,8 +77,7 @@ class RunData:
             return self
         with self._opening:
             if name not in self._others:
-                beside = [each.stack(name) for each in self.controls]
-                self._others[name] = RunData(self.result.stack(name), beside)
+                self._others[name] = RunData(self.result.stack(name), self.controls)
             return self._others[name]
 
     # ------------------------------------------------------------------ what there is
