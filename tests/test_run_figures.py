@@ -217,6 +217,11 @@ def test_sensitivity_marks_states(result: MadeUpResult) -> None:
                 assert float(at) not in marks
             else:
                 assert to_hex(marks[float(at)].get_color()) == STATE_INKS[str(state)]
+        line = next(line for line in axes.lines if len(line.get_xdata()) > 2)
+        own = swept.attrs["tau"]
+        matched = str(row["claim"].values) in ("2", "4", "8")  # within each text at the run's τ, pooled elsewhere
+        assert row["over_windows"].values.tolist() == [matched and at != own for at in row["threshold"].values.tolist()]
+        assert (own in line.get_xdata()) == (not matched)
 
 
 # ---------------------------------------------------------------------- findings

@@ -12,18 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from headscope.figures.colours import BASE, CONTROL, TOO_SMALL
+from headscope.figures.fonts import balanced, in_style
 from headscope.figures.parts import run_caption, sorted_controls
-from headscope.figures.style import (
-    Picture,
-    balanced,
-    by_logarithms,
-    colour_bar,
-    finish_panel,
-    in_style,
-    inches_wide,
-    one_panel,
-    plain_axes,
-)
+from headscope.figures.style import Picture, by_logarithms, colour_bar, finish_panel, inches_wide, one_panel, plain_axes
 from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
 from headscope.look import SCREEN, Look
 from headscope.measures.quantities import named

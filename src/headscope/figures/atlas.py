@@ -10,17 +10,16 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normal
 
 from headscope.errors import HeadscopeError
 from headscope.figures.cells import cells
+from headscope.figures.fonts import in_style, points
 from headscope.figures.parts import hatch_missing, run_caption
 from headscope.figures.style import (
     Picture,
     by_logarithms,
     colour_bar,
     finish,
-    in_style,
     panel_columns,
     panel_title,
     picture,
-    points,
     whole_numbers,
 )
 from headscope.findings.stability import scores_of

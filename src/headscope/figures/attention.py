@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 
 from headscope.errors import counted
 from headscope.figures.colours import WAYS
+from headscope.figures.fonts import in_style
 from headscope.figures.parts import (
     band_handle,
     base_line,
@@ -21,7 +22,7 @@ from headscope.figures.parts import (
     thirds_handle,
     way_handles,
 )
-from headscope.figures.style import Picture, finish, in_style, panel_columns, picture, plain_axes
+from headscope.figures.style import Picture, finish, panel_columns, picture, plain_axes
 from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:

@@ -13,18 +13,9 @@ from matplotlib.colors import Normalize
 from headscope.errors import HeadscopeError
 from headscope.figures.cells import cells
 from headscope.figures.colours import BY_READING, WAYS
+from headscope.figures.fonts import in_style, points, text_width, wrapped
 from headscope.figures.parts import hatch_missing, run_caption
-from headscope.figures.style import (
-    Picture,
-    dressed,
-    finish,
-    in_style,
-    picture,
-    points,
-    text_width,
-    whole_numbers,
-    wrapped,
-)
+from headscope.figures.style import Picture, dressed, finish, picture, whole_numbers
 from headscope.findings.claims import CLAIMS
 from headscope.findings.estimates import by_readings
 from headscope.findings.numbers import SPREAD, Numbers

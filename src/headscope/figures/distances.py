@@ -12,8 +12,9 @@ from matplotlib.patches import Patch
 from headscope.choices import FEW_PAIRS
 from headscope.errors import HeadscopeError
 from headscope.figures.colours import BASE, WAYS
+from headscope.figures.fonts import in_style, points
 from headscope.figures.parts import run_caption, shown_layers
-from headscope.figures.style import Picture, finish, in_style, panel_columns, panel_title, picture, plain_axes, points
+from headscope.figures.style import Picture, finish, panel_columns, panel_title, picture, plain_axes
 from headscope.findings.estimates import AT_TAU
 from headscope.look import SCREEN, Look
 from headscope.measures.derived import Array

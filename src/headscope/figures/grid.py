@@ -9,18 +9,8 @@ import torch
 from matplotlib.colors import Normalize
 
 from headscope.figures.cells import cells
-from headscope.figures.style import (
-    SIMILARITY,
-    Picture,
-    dressed,
-    finish,
-    in_style,
-    place,
-    placed_picture,
-    points,
-    text_width,
-    whole_numbers,
-)
+from headscope.figures.fonts import in_style, points, text_width
+from headscope.figures.style import SIMILARITY, Picture, dressed, finish, place, placed_picture, whole_numbers
 from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from headscope.figures.atlas import chosen
 from headscope.figures.colours import BASE, BY_READING, WAYS
+from headscope.figures.fonts import balanced, in_style, points
 from headscope.figures.parts import (
     band_handle,
     base_line,
@@ -24,18 +25,7 @@ from headscope.figures.parts import (
     thirds_handle,
     way_handles,
 )
-from headscope.figures.style import (
-    Picture,
-    balanced,
-    by_logarithms,
-    finish,
-    in_style,
-    panel_columns,
-    picture,
-    plain_axes,
-    points,
-    spread_widely,
-)
+from headscope.figures.style import Picture, by_logarithms, finish, panel_columns, picture, plain_axes, spread_widely
 from headscope.findings.estimates import AT_TAU, by_readings, quantity
 from headscope.findings.numbers import Numbers
 from headscope.findings.resampling import Resampling

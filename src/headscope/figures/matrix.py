@@ -11,6 +11,7 @@ from matplotlib.colors import Normalize, PowerNorm
 
 from headscope.figures.cells import cells
 from headscope.figures.colours import CONTROL, MASK
+from headscope.figures.fonts import fonts, in_style, points, shorten, text_width
 from headscope.figures.style import (
     ATTENTION,
     BOUNDARY,
@@ -18,14 +19,9 @@ from headscope.figures.style import (
     Picture,
     dressed,
     finish,
-    fonts,
-    in_style,
     place,
     placed_picture,
-    points,
-    shorten,
     symmetric_limit,
-    text_width,
 )
 from headscope.look import SCREEN, Look
 from headscope.windows import Window

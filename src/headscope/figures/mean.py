@@ -9,8 +9,9 @@ from matplotlib.colors import Normalize
 
 from headscope.errors import HeadscopeError
 from headscope.figures.cells import cells
+from headscope.figures.fonts import in_style, points
 from headscope.figures.parts import run_caption, shown_layers
-from headscope.figures.style import SIMILARITY, Picture, dressed, finish, in_style, panel_columns, picture, points
+from headscope.figures.style import SIMILARITY, Picture, dressed, finish, panel_columns, picture
 from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:

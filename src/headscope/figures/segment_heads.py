@@ -9,17 +9,8 @@ from matplotlib.colors import Normalize
 
 from headscope.figures.atlas import ONE_SIDE
 from headscope.figures.cells import cells
-from headscope.figures.style import (
-    Picture,
-    colour_bar,
-    finish,
-    in_style,
-    panel_columns,
-    panel_title,
-    picture,
-    points,
-    whole_numbers,
-)
+from headscope.figures.fonts import in_style, points
+from headscope.figures.style import Picture, colour_bar, finish, panel_columns, panel_title, picture, whole_numbers
 from headscope.look import SCREEN, Look
 
 if TYPE_CHECKING:

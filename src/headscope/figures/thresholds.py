@@ -12,18 +12,16 @@ from matplotlib.patches import Patch
 
 from headscope.choices import THRESHOLDS
 from headscope.figures.colours import BASE, STATE_INKS, STATE_VERDICTS, TOO_SMALL, VERDICT_INKS, WAYS
+from headscope.figures.fonts import balanced, in_style, points
 from headscope.figures.parts import band_handle, run_caption
 from headscope.figures.style import (
     Picture,
-    balanced,
     by_logarithms,
     dressed,
     finish,
-    in_style,
     panel_columns,
     picture,
     plain_axes,
-    points,
     spread_widely,
 )
 from headscope.findings.estimates import AT_TAU
@@ -114,8 +112,8 @@ def sensitivity_figure(result: Result, *, look: Look = SCREEN) -> Picture:
         "Filled dot: passes, the whole interval beyond the bound. Cross: fails. Empty square: cannot tell. Grey: short "
         "of the bound. Dotted: the run's own threshold. * Not the number of the verdict, which needs no θ: 1a, 1b and "
         "6 are read off the tokens that receive more than θ, as the share of stops (closing tokens) among them over "
-        "that of all, and as the mean level of pairs of such tokens less that of pairs without. At another τ than the "
-        "run's own, matched pairs are pooled over texts.",
+        "that of all, and as the mean level of pairs of such tokens less that of pairs without. Where the "
+        "run's own τ stands off the line: pairs are matched within each text there, and pooled over texts elsewhere.",
         panels=list(grid.flat)[: len(rows_of)],
         handles=[*states, band_handle("95 % interval", WAYS[AT_TAU].colour, BAND),
                  Patch(color=TOO_SMALL, linewidth=0, label="short of the smallest effect that matters"), own],
@@ -128,12 +126,18 @@ def _mark(state: str) -> dict[str, Any]:
     return {"marker": look.marker, "fillstyle": "none" if look.open else "full", "color": STATE_INKS[state]}
 
 
-def _swept(axes: Any, row: Any, own: float, high: float) -> None:
+def _swept(axes: Any, row: Any, own: float, inches: float) -> None:
     dot = 0.42 * points("medium")
     at, value = row["threshold"].values, row["value"].values
     ink = WAYS[AT_TAU].colour
-    axes.fill_between(at, row["low"].values, row["high"].values, color=ink, alpha=BAND, linewidth=0)
-    axes.plot(at, value, color=ink, linewidth=0.9)
+    # Numbers that were pooled over texts are not joined with one that was matched within each.
+    pooled = row["over_windows"].values
+    joined = pooled if pooled.any() else ~pooled
+    low, high = row["low"].values, row["high"].values
+    axes.fill_between(at[joined], low[joined], high[joined], color=ink, alpha=BAND, linewidth=0)
+    axes.plot(at[joined], value[joined], color=ink, linewidth=0.9)
+    for k in np.flatnonzero(~joined):
+        axes.plot([at[k], at[k]], [low[k], high[k]], color=ink, linewidth=3, alpha=2 * BAND, solid_capstyle="butt")
     for x, y, state in zip(at, value, row["state"].values, strict=True):
         if str(state) in TOLD and np.isfinite(y):
             axes.plot(x, y, **_mark(str(state)), markersize=dot)
@@ -142,12 +146,12 @@ def _swept(axes: Any, row: Any, own: float, high: float) -> None:
         axes.set_yscale("log")
         by_logarithms(axes.yaxis)
     axes.axvline(own, color=BASE, linewidth=0.8, linestyle=":")
-    bound, (low, top) = float(row["bound"]), axes.get_ylim()
+    bound, (bottom, top) = float(row["bound"]), axes.get_ylim()
     if np.isfinite(bound):
-        axes.set_ylim(min(low, bound), max(top, bound + 0.03 * (bound - low)))
+        axes.set_ylim(min(bottom, bound), max(top, bound + 0.03 * (bound - bottom)))
         axes.axhspan(axes.get_ylim()[0], bound, color=TOO_SMALL, linewidth=0, zorder=0)
     axes.set_xlabel("τ" if str(row["over"].values) == "tau" else "θ")
     claim = str(row["claim"].values).split()[0]
     axes.set_title(f"claim {claim}*" if claim in OTHERWISE else f"claim {claim}")
-    axes.set_ylabel(balanced(str(row["statistic"].values), high - 0.4, "small"), fontsize="small")
+    axes.set_ylabel(balanced(str(row["statistic"].values), inches - 0.4, "small"), fontsize="small")
     plain_axes(axes)

@@ -10,20 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from headscope.figures.colours import BASE, CONTROL, STATE_INKS, TOO_SMALL, VERDICT_INKS, WAYS
+from headscope.figures.fonts import balanced, in_style, points, text_width, wrapped
 from headscope.figures.parts import run_caption
-from headscope.figures.style import (
-    Picture,
-    balanced,
-    by_logarithms,
-    finish,
-    in_style,
-    place,
-    placed_picture,
-    points,
-    spread_widely,
-    text_width,
-    wrapped,
-)
+from headscope.figures.style import Picture, by_logarithms, finish, place, placed_picture, spread_widely
 from headscope.findings.checks import Check
 from headscope.findings.estimates import AT_TAU
 from headscope.findings.finding import Finding, Findings

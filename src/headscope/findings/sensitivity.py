@@ -61,10 +61,15 @@ def sensitivity(result: Result, *, draws: int = DRAWS, seed: int = 0) -> xr.Data
     are measured without a threshold, or at one θ; over θ they are read off the tokens that receive high attention
     instead: the share of stops (of closing tokens) among them over their share of all tokens; the mean level of pairs
     of such tokens less that of pairs without. Claims on likeness and separation depend on no threshold and are the same
-    throughout. At another τ than the run's own, matched counts are pooled over windows. Claim 2 has a second row, "2
-    distance". No verdict is given: it is on S as the paper reads it.
+    throughout. At another τ than the run's own, matched counts are pooled over windows: `over_windows`. Claim 2 has a
+    second row, "2 reach". No verdict is given: it is on S as the paper reads it.
     """
-    key = {"draws": draws, "seed": seed, "claims": hashlib.sha256(repr((CLAIMS, OTHERWISE)).encode()).hexdigest()}
+    key = {
+        "draws": draws,
+        "seed": seed,
+        "has": [*COLUMNS, "over_windows"],
+        "claims": hashlib.sha256(repr((CLAIMS, OTHERWISE)).encode()).hexdigest(),
+    }
     kept = keeping.get(result, "sensitivity", key)
     if kept is None:
         found = of_sums(result.blocks, draws=draws, seed=seed)
@@ -102,6 +107,7 @@ def of_sums(sums: BlockSums, *, draws: int = DRAWS, seed: int = 0) -> xr.Dataset
         "bound": ("claim", [row.test.bound for row in rows]),
         "none": ("claim", [row.test.none for row in rows]),
         "statistic": ("claim", [row.test.label for row in rows]),
+        "over_windows": (("claim", "threshold"), [_pooled(row, at_tau) for row in rows]),
     }
     tables = {
         "reason" if name == "why" else name: (
@@ -112,6 +118,12 @@ def of_sums(sums: BlockSums, *, draws: int = DRAWS, seed: int = 0) -> xr.Dataset
     }
     attrs = {"interval": f"95 %, {resample.how}", "tau": sums.tau, "theta": sums.theta}
     return xr.Dataset(tables, coords, attrs)
+
+
+def _pooled(row: _Row, at_tau: dict[float, Numbers]) -> list[bool]:
+    """At which thresholds the statistic's counts are pooled over windows."""
+    matched = bool(named(row.test.number.quantity).matched) and row.claim.thresholds == "tau"
+    return [matched and at_tau[tau].view().over_windows for tau in SWEPT]
 
 
 def _fill(at_tau: dict[float, Numbers], sums: BlockSums, resample: Resampling) -> None:
