@@ -55,7 +55,7 @@ def add_look(parser: argparse.ArgumentParser) -> None:
     look.add_argument("--font", metavar="FAMILY", help="font family, for example Helvetica (default: DejaVu Sans)")
     look.add_argument(
         "--font-size", type=float, metavar="POINTS",
-        help="size of axis labels; other text follows (default 7.5 up to the width of a page, 9 beyond)",
+        help="size of axis labels; other text follows (default: 7.5 up to the width of a page, 9 beyond)",
     )  # fmt: skip
     look.add_argument("--no-title", dest="title", action="store_false", help="leave out the title above the figure")
     look.add_argument("--no-caption", dest="caption", action="store_false", help="leave out the caption below it")
@@ -64,7 +64,7 @@ def add_look(parser: argparse.ArgumentParser) -> None:
         help="letters on the panels: a, b, c, or as the first is given, for example A or '(d)'",
     )  # fmt: skip
     look.add_argument(
-        "--dpi", type=int, metavar="N", help="dots per inch of PNG (default 300 up to the width of a page, 160 beyond)"
+        "--dpi", type=int, metavar="N", help="dots per inch of PNG (default: 300 up to the width of a page, 160 beyond)"
     )
 
 

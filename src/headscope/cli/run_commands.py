@@ -14,6 +14,7 @@ from headscope.cli.options import (
     add_work,
 )
 from headscope.control import USUAL
+from headscope.figures.catalog import FIGURES
 
 
 def analyze(commands: Commands) -> None:
@@ -39,7 +40,7 @@ def analyze(commands: Commands) -> None:
         "--control",
         metavar="CONTROL",
         help="a run to compare others with: untrained:SEED (fresh weights), permuted:SEED (trained weights, shuffled "
-        "within each matrix) or rotated (the trained model; sentences moved round, so that they mean nothing) "
+        "within each matrix) or rotated (the trained model; ends of sentences are moved and mean nothing) "
         "(default: none)",
     )
     add_reading(parser)
@@ -58,7 +59,10 @@ def analyze(commands: Commands) -> None:
     work.add_argument("--per-text", action="store_true", help="also write a row per text, layer and head")
     work.add_argument("--batch-size", type=int, metavar="N", help="windows in a batch (default: measured)")
     work.add_argument(
-        "--shard-size", type=int, metavar="N", help="texts in a shard (default: a 32nd, 1,024 at most, or a 4,096th)"
+        "--shard-size",
+        type=int,
+        metavar="N",
+        help="texts in a shard (default: a 32nd of the texts, but at most 1,024; of very many, a 4,096th)",
     )
     add_work(work)
     work.add_argument("--heads", action="store_true", help="print a row for every head, not for every layer")
@@ -127,7 +131,7 @@ def figures(commands: Commands) -> None:
         "--only",
         action="append",
         metavar="NAME",
-        help="only this figure; may be given more than once (default: all figures)",
+        help=f"only this figure: {', '.join(FIGURES)} or one-head; may be given more than once (default: all)",
     )
     parser.add_argument(
         "--model",
@@ -154,7 +158,7 @@ def reproduce(commands: Commands) -> None:
     parser = add_command(
         commands,
         "reproduce",
-        "analyse texts, then controls, and write findings, figures and a report",
+        "analyse texts, make control runs, and write findings, figures and a report",
         "The same command again resumes where it was stopped.",
     )
     parser.add_argument(
@@ -168,7 +172,7 @@ def reproduce(commands: Commands) -> None:
         nargs="*",
         default=list(USUAL),
         metavar="CONTROL",
-        help=f"control runs to compare with, as for analyze --control (default: {' '.join(USUAL)}); none: no names",
+        help=f"control runs to compare with, as for analyze --control; without names none (default: {' '.join(USUAL)})",
     )
     parser.add_argument(
         "--control-texts", type=int, default=1000, metavar="N", help="how many texts they read (default: 1000)"

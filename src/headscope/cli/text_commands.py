@@ -155,7 +155,9 @@ def demo(commands: Commands) -> None:
 
 def check(commands: Commands) -> None:
     """headscope check."""
-    parser = add_command(commands, "check", "check that a model's heads are read right, and print every equality")
+    parser = add_command(
+        commands, "check", "check that a model's heads are read correctly, and print what was compared"
+    )
     parser.add_argument("model", nargs="?", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     add_model(parser)
 
