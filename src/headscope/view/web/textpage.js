@@ -3,19 +3,18 @@
 import { askingForm } from "./asking.js";
 import { controlBar } from "./controls.js";
 import { bringIntoView, html } from "./dom.js";
-import { pairsAsCsv, pictureAsSvg, saveFile, svgAsPng } from "./exports.js";
 import { readingOf } from "./head.js";
 import { panelView } from "./panel.js";
-import { Refusal } from "./source.js";
-import { differing, SHOWN, written } from "./state.js";
-import { scoreList, textAtlas } from "./textatlas.js";
+import { differing, SHOWN } from "./state.js";
+import { textAtlas } from "./textatlas.js";
+import { textExports } from "./textexports.js";
+import { textPin } from "./textpin.js";
+import { textsOf } from "./texts.js";
 
 /** @typedef {import("./head.js").Text} Text */
 /** @typedef {import("./source.js").Source} Source */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Store} Store */
-
-const USUAL = ["dot", "cosine"]; // readings in a file that is saved
 
 /**
  * @param {{
@@ -27,8 +26,7 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
   /** @type {Text | null} */
   let text = null;
   let turns = 0;
-  /** A text that is read again for another window or stack: the server may hold more of it than can be sent. */
-  let again = { id: "", text: "" };
+  const texts = textsOf(source, store);
 
   const panel = panelView({
     source,
@@ -44,36 +42,27 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
       atlas.focus();
     },
   });
-  /** @type {ReturnType<typeof panelView> | null} */
-  let pinned = null;
-  let pinnedText = "";
-  /** @type {((state: State) => [string, string][]) | null} */
-  let pinnedScores = null;
   const asking = askingForm({
     about,
-    // A new text begins with its whole matrix, and no token kept.
-    onask: (words, options) => {
-      const { stack } = store.get().options;
-      again = { id: "", text: "" };
-      ask(words, stack ? { ...options, stack } : options);
-    },
-    onwindow: (start) => askAgain({ start }),
+    onask: texts.ask,
+    onwindow: (start) => text && texts.askAgain(text, { start }),
   });
   asking.form.hidden = !source.inspect;
+  const exported = textExports({
+    source,
+    store,
+    theme,
+    seen: () => text && { text, panel, pinned: pinned.now() },
+    tell,
+    fail,
+    onphone,
+  });
   const controls = controlBar({
     store,
     readings: about.readings,
-    onstack: source.inspect ? (stack) => askAgain({ stack }) : null,
-    onsave: (kind) => void take(kind),
-    saves: [
-      ["svg", "SVG picture"],
-      ["png", "PNG picture"],
-      ["csv", "CSV of similar pairs"],
-      ...(source.download ? [/** @type {[string, string]} */ (["nc", ".nc file, everything"])] : []),
-      ...(source.save ? [/** @type {[string, string]} */ (["html", "One HTML file of this view"])] : []),
-      ...(source.home === "notebook" ? [] : [/** @type {[string, string]} */ (["link", "Copy link to this view"])]),
-      ...(source.phone ? [/** @type {[string, string]} */ (["phone", "Open on a phone …"])] : []),
-    ],
+    onstack: source.inspect ? (stack) => text && texts.askAgain(text, { stack }) : null,
+    saves: exported.saves,
+    onsave: (kind) => void exported.take(kind),
   });
   const atlas = textAtlas({
     source,
@@ -83,6 +72,7 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
     onpressed: () => bringIntoView(panel.root, atlas.side),
   });
   const panels = html("div", { class: "panels" }, panel.root);
+  const pinned = textPin({ source, store, theme, fail, texts, panels, onhover: share, onscores: showScores });
   const root = html(
     "div",
     { class: "text-page" },
@@ -98,42 +88,16 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
    */
   function share(hover, id) {
     if (id === text?.id) panel.hover(hover);
-    if (id === pinnedText) pinned?.hover(hover);
+    if (id === pinned.now()?.id) pinned.now()?.panel.hover(hover);
   }
 
   function showScores() {
-    const { layer, head, pin } = store.get();
+    const { layer, head } = store.get();
     panel.scores(atlas.scores(layer, head));
-    if (pinned && pin && pinnedScores) pinned.scores(pinnedScores(store.get()));
+    pinned.showScores();
   }
 
   // ------------------------------------------------------------------ reading texts
-
-  /**
-   * A text by its name; a text that is not in memory any more is read again.
-   * @param {string} id
-   * @param {string} words
-   * @param {Record<string, any>} options
-   * @returns {Promise<Text>}
-   */
-  async function fetchText(id, words, options) {
-    if (!id && again.id && again.text === words && source.inspect) {
-      try {
-        return await source.inspect({ again: again.id, ...options });
-      } catch (error) {
-        if (!(error instanceof Refusal) || error.status !== 404) throw error;
-      }
-    }
-    if (id) {
-      try {
-        return await source.get(`texts/${id}`);
-      } catch (error) {
-        if (!(error instanceof Refusal) || error.status !== 404 || !source.inspect || !words) throw error;
-      }
-    }
-    if (!source.inspect) throw new Error("This text is not in the file.");
-    return await source.inspect({ text: words, ...options });
-  }
 
   /**
    * Do something in a turn of its own; whatever was under way before is not wanted any more.
@@ -157,26 +121,6 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
   }
 
   /**
-   * Have a text read. A new one begins with its whole matrix, and no token kept.
-   * @param {string} words
-   * @param {Record<string, any>} options
-   */
-  function ask(words, options) {
-    const asked = store.get().asked + 1; // the same text may be sent again
-    store.set({ text: words, id: "", options, asked, token: -1, x: 0, y: 0, n: 0 });
-  }
-
-  /**
-   * The same text read in another way.
-   * @param {Record<string, any>} options those that change
-   */
-  function askAgain(options) {
-    if (!text) return;
-    again = { id: text.id, text: text.texts[0] ?? "" };
-    ask(again.text, { ...store.get().options, ...options });
-  }
-
-  /**
    * No text could be read: what went wrong stands in its place, and nothing of another text.
    * @param {unknown} error
    */
@@ -196,7 +140,7 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
       tell("Reading the text …", "busy");
       let next;
       try {
-        next = await fetchText(asked.id, asked.text, state.options);
+        next = await texts.fetch(asked.id, asked.text, state.options);
       } catch (error) {
         if (wanted()) lose(error);
         return;
@@ -239,52 +183,6 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
       if (wanted()) root.dataset.reading = reading;
     });
 
-  async function readPin() {
-    const { pin, options } = store.get();
-    if (!pin) {
-      pinned?.root.remove();
-      pinned?.close();
-      [pinned, pinnedText] = [null, ""];
-      panels.classList.remove("two");
-      panel.redraw();
-      return;
-    }
-    try {
-      const next = await fetchText(pin.id, pin.text, options);
-      if (store.get().pin !== pin) return;
-      pinned ??= panelView({
-        source,
-        store,
-        theme,
-        pinned: true,
-        onhover: (hover) => share(hover, pinnedText),
-        onstep: () => {},
-        onread: (name) => {
-          const { pin: now } = store.get();
-          if (now) store.set({ pin: { ...now, reading: name } });
-        },
-        onpin: () => store.set({ pin: null }),
-      });
-      pinnedText = next.id;
-      panels.classList.add("two");
-      if (!pinned.root.isConnected) panels.append(pinned.root);
-      const layer = next.layers.includes(pin.layer) ? pin.layer : next.layers[0];
-      const head = Math.min(pin.head, next.heads - 1);
-      const reading = readingOf(next, pin.reading);
-      pinnedScores = (now) => scoreList(next, undefined, head, now); // not known yet
-      showScores();
-      await pinned.show(next, layer, head, reading);
-      const tensors = await source.get(`texts/${next.id}/${reading}/layers/${layer}`);
-      if (store.get().pin !== pin) return;
-      pinnedScores = (now) => scoreList(next, tensors, head, now);
-      showScores();
-      pinned.needBoundaries().catch(fail);
-    } catch (error) {
-      fail(error);
-      store.set({ pin: null });
-    }
-  }
-
   // ------------------------------------------------------------------ what the reader does
 
   function pinThis() {
@@ -310,59 +208,6 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
     const { readings } = text;
     const place = readings.indexOf(readingOf(text, store.get().reading)) + 1;
     store.set({ reading: readings[place % readings.length] });
-  }
-
-  /**
-   * The page with this text, and a pinned one, in the readings of the command line and those that are looked at.
-   * @param {string} name
-   */
-  async function saveAsFile(name) {
-    if (!source.save || !text) return;
-    const state = store.get();
-    const readings = new Set([readingOf(text, state.reading), ...(state.pin ? [state.pin.reading] : []), ...USUAL]);
-    const texts = [...new Set([text.id, ...(pinnedText ? [pinnedText] : [])])];
-    const asked = {
-      texts,
-      readings: [...readings].filter((each) => text?.readings.includes(each)),
-      address: written(state),
-    };
-    tell("Writing the file …", "busy");
-    const file = await source.save(asked, (done, of) => tell(`Writing the file: ${done} of ${of || "…"}`, "busy"));
-    saveFile(file, `${name}.html`);
-    tell(`The file is written: ${(file.size / 1e6).toFixed(1)} MB, it opens in any browser.`);
-  }
-
-  /** @param {string} kind */
-  async function take(kind) {
-    const current = panel.current();
-    if (!current || !text) return;
-    const state = store.get();
-    const reading = readingOf(text, state.reading);
-    const name = `headscope-layer${state.layer}-head${state.head}-${reading}`;
-    try {
-      const beside = pinned?.current();
-      if (kind === "csv") {
-        saveFile(new Blob([pairsAsCsv(current, state)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
-      } else if (kind === "nc" && source.download) {
-        saveFile(await source.download(`texts/${text.id}/${reading}/inspection.nc`), "inspection.nc");
-      } else if (kind === "html") {
-        await saveAsFile(name);
-      } else if (kind === "phone") {
-        onphone();
-      } else if (kind === "link") {
-        // A page that came over a network, unencrypted, may not write to the clipboard; its address bar has the link.
-        if (!navigator.clipboard) return tell("The link is in the browser's address bar; copy it from there.");
-        await navigator.clipboard.writeText(location.href);
-        tell("The link to this view is copied.");
-      } else {
-        const views = [panel, ...(pinned && beside ? [pinned] : [])];
-        const svg = pictureAsSvg(views, state, theme());
-        if (kind === "svg") saveFile(new Blob([svg], { type: "image/svg+xml" }), `${name}.svg`);
-        else saveFile(await svgAsPng(svg), `${name}.png`);
-      }
-    } catch (error) {
-      fail(error);
-    }
   }
 
   /** @param {KeyboardEvent} event */
@@ -419,15 +264,18 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
     }
     if (own("show") && state.show === "attention") {
       panel.needMap().catch(fail);
-      pinned?.needMap().catch(fail);
+      pinned.now()?.panel.needMap().catch(fail);
     }
-    if (own("pin")) void readPin();
+    if (own("pin")) {
+      void pinned.read();
+      if (!state.pin) panel.redraw();
+    }
     if (own("tau")) atlas.arrangeSoon();
     if (own("score", "ranked", "top")) atlas.arrange();
     if (own("theme")) atlas.repaint();
     if (own("tau", "theta", "show", "mask", "arcs", "top", "token", "x", "y", "n", "theme")) {
       panel.redraw();
-      pinned?.redraw();
+      pinned.now()?.panel.redraw();
     }
   }
 
@@ -438,18 +286,18 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
     key,
     begin: async () => {
       await readText();
-      if (store.get().pin) await readPin();
+      if (store.get().pin) await pinned.read();
     },
     started: () => text !== null,
     repaint: () => {
       atlas.repaint();
       panel.redraw();
-      pinned?.redraw();
+      pinned.now()?.panel.redraw();
     },
     close: () => {
       turns = -1;
       panel.close();
-      pinned?.close();
+      pinned.now()?.panel.close();
     },
   };
 }
