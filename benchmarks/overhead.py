@@ -57,26 +57,27 @@ EDGES = np.arange(20) / 20
 LENGTH = 128
 
 
-def load(kind: str) -> headscope.Model:
+def load(kind: str, **how: Any) -> headscope.Model:
     """The embedded model, or a BERT-base with random weights and the embedded model's tokenizer."""
     if kind == "embedded":
-        return headscope.load()
+        return headscope.load(**how)
     folder = Path(tempfile.mkdtemp(prefix="headscope-bench-"))
     small = headscope.load()
     torch.manual_seed(0)
     config = transformers.BertConfig(vocab_size=small.network.config.vocab_size)
     transformers.BertModel(config).save_pretrained(folder)
     small.tokenizer.save_pretrained(folder)
-    return headscope.load(folder)
+    return headscope.load(folder, **how)
 
 
 class Bench:
-    """One model, the texts, and a way to run each contender over them."""
+    """One model, the texts, and a way to run each contender over them; `how` the model is loaded."""
 
-    def __init__(self, kind: str, texts: int, batch: int) -> None:
+    def __init__(self, kind: str, texts: int, batch: int, **how: Any) -> None:
         transformers.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
-        self.kind, self.model, self.threads = kind, load(kind), torch.get_num_threads()
+        self.kind, self.model, self.threads = kind, load(kind, **how), torch.get_num_threads()
+        self.device = self.model.network.device
         passages = [p["text"] for p in headscope.passages()]
         whole = [f"{passages[k % 64]} {passages[(7 * k + 1) % 64]}" for k in range(texts)]  # all fill the window
         self.records = [Record(str(k), text) for k, text in enumerate(whole)]
@@ -93,7 +94,7 @@ class Bench:
         self.batches: list[tuple[Batch, BatchIndex]] = []
         for begin in range(0, texts, self.size):
             part = windows[begin : begin + self.size]
-            ids = collate([w.ids.tolist() for w in part], pad_token(self.model.network.config), "cpu")
+            ids = collate([w.ids.tolist() for w in part], pad_token(self.model.network.config), self.device)
             self.batches.append((ids, index_batch(part, LENGTH, repeated="token", special=False, relations={})))
         self._lens: Any = None
         self._nnsight: Any = None
@@ -144,7 +145,8 @@ class Bench:
             whole.bert.load_state_dict(self.model.network.state_dict(), strict=False)
             whole.set_attn_implementation("eager")
             name = str(Path(headscope.__file__).parent / "data" / "bert12")  # for the tokenizer; the model is given
-            self._lens = TransformerBridge.boot_transformers(name, device="cpu", hf_model=whole)
+            whole.to(self.device, self.model.network.dtype)
+            self._lens = TransformerBridge.boot_transformers(name, device=str(self.device), hf_model=whole)
         layers = self.model.stack().layers
         for batch, index in self.batches:
             _, cache = self._lens.run_with_cache(
@@ -173,8 +175,9 @@ class Bench:
         heads = self.model.stack().heads
         table = (LENGTH - 1) * len(RELATIONS)
         for outputs, weights in layers:
-            o = outputs.reshape(*outputs.shape[:2], heads, -1).transpose(1, 2).numpy()  # (B, H, T, d)
-            numpy_layer(o, weights.numpy(), index, np.zeros((heads, 21 * table), np.int64), table)
+            o = outputs.reshape(*outputs.shape[:2], heads, -1).transpose(1, 2)  # (B, H, T, d)
+            pairs = np.zeros((heads, 21 * table), np.int64)
+            numpy_layer(o.float().cpu().numpy(), weights.float().cpu().numpy(), index, pairs, table)
 
 
 def numpy_layer(o: np.ndarray, a: np.ndarray, d: BatchIndex, pairs: np.ndarray, table: int) -> None:

@@ -258,7 +258,7 @@ def test_in_short_every_statement_is_counted_and_named() -> None:
     told = findings_of(synthetic.block_sums())
     holds, qualified, others = in_short(told)
     for each in told:
-        named = f"{claim(each.key).plain} ({each.key}"
+        named = f"{claim(each.key).plain} ({each.key}"  # and its reservations
         assert (named in holds) == (each.verdict == "holds")
         assert (named in qualified) == (each.verdict == "qualified")
         assert (named in others) == (each.verdict not in ("holds", "qualified"))
@@ -267,8 +267,7 @@ def test_in_short_every_statement_is_counted_and_named() -> None:
     one_of_each = replace(told, items=tuple(replace(f, verdict=v) for f, v in zip(told, VERDICTS, strict=False)))
     assert in_short(one_of_each) == (
         "1 of 5 statements holds: the last layers attend to the marks that end sentences (1a).",
-        "1 holds with a reservation, which the table names: the last layers attend to the special token that closes a "
-        "text (1b).",
+        "1 holds with a reservation: the last layers attend to the special token that closes a text (1b).",
         "1 does not hold: it is not so that the heads of a layer have different roles (2). "
         "1 stays open: whether similar tokens lie closer together in the middle layers than in the early ones (3). "
         "1 has no verdict: whether in the last layers similarity keeps to the sentence (4).",
@@ -293,9 +292,25 @@ def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
     ninth = told["9"]
     run = RunNumber("rotated", "m (rotated sentences)", ninth.statistics[0].label, 0.3, 0.2, 0.4)
     holds = replace(ninth, verdict="holds", runs=(run,))
-    assert in_short(replace(told, items=(holds,)))[0].endswith("(9, but with rotated sentences as well).")
+    assert in_short(replace(told, items=(holds,)))[0].endswith(
+        "(9, but it is there where sentences mean nothing, too)."
+    )
     less = replace(holds, runs=(replace(run, low=0.01),))  # not certainly beyond the bound
     assert in_short(replace(told, items=(less,)))[0].endswith("(9).")
+
+
+def test_in_short_has_the_reservations() -> None:
+    told = findings_of(synthetic.block_sums())
+    states = {"cosine": "fails", "over middle": "fails"}
+    controls = tuple(replace(each, state=states.get(each.name, "passes")) for each in told["4"].controls)
+    layers = {"layers_beyond": (11,), "layers_short": (7, 8)}
+    qualified = replace(told["4"], verdict="qualified", controls=controls, **layers)
+    assert in_short(replace(told, items=(qualified,)))[1].endswith(
+        "(4, but the cosine does not show it and the final layers do it less than the middle ones)."
+    )
+    holds, fails = (replace(told["4"], verdict=verdict, **layers) for verdict in ("holds", "does not hold"))
+    assert in_short(replace(told, items=(holds,)))[0].endswith("(4, but not in layers 7 to 8).")
+    assert in_short(replace(told, items=(fails,)))[2].endswith("(4, but in layer 11 it is).")
 
 
 def test_few_heads_with_a_number_leave_a_claim_open() -> None:

@@ -128,6 +128,7 @@ def test_how_many_heads_lie_beyond_the_bound(result: MadeUpResult) -> None:
         written = [text.get_text() for text in axes.texts]
         assert written == [f"{share:.0f}" for row in shares for share in row]
     assert not any(title.startswith(("2 ", "3 ", "5 ", "9 ")) for title in titles)
+    assert "τ = 0.5;" in figure.caption
 
 
 def test_a_share_without_heads_is_no_share() -> None:

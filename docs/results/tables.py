@@ -42,7 +42,7 @@ def findings(found: Any) -> str:
     said = "\n".join(f"- {each.key}: {each.sentence}" for each in found)
     warned = "\n".join(f"- {each}" for each in found.warnings)
     return "\n\n".join(
-        [table(["claim", "measured", "beyond", *(kind.heading for kind in KINDS), "verdict"], rows), said]
+        [table(["claim", "measured", "bound", *(kind.heading for kind in KINDS), "verdict"], rows), said]
         + (["Signs of trouble:", warned] if warned else [])
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headscope.findings import Findings
 
 NUMBERS = (
-    "number: of a typical head (the median over heads), with its 95 % interval. beyond: the smallest effect that "
+    "number: of a typical head (the median over heads), with its 95 % interval. bound: the smallest effect that "
     "matters. heads: share of heads beyond it. pooled: the same of a typical pair, counts added up over heads; no "
     "verdict rests on it."
 )
@@ -78,7 +78,7 @@ def _numbers(findings: Findings) -> None:
             row: list[Any] = [name, own.number, own.bound, own.heads, own.pooled]
             row += ["–" if f.texts is None else f"{f.texts:.0%}"] * texts
             rows.append([*row, Text("") if place else verdict(f.verdict)])
-    columns = ["claim", "number", "beyond", "heads", "pooled", *["of\ntexts"] * texts, "verdict"]
+    columns = ["claim", "number", "bound", "heads", "pooled", *["of\ntexts"] * texts, "verdict"]
     show.table(columns, rows, text=(0, len(columns) - 1))
 
 
@@ -94,7 +94,7 @@ def _runs(findings: Findings) -> None:
         for statistic, cells in zip(f.statistics, run_cells(f, names), strict=True):
             name = f.claim if len(f.statistics) == 1 else statistic.label
             values = [cell.partition(" ")[0] for cell in cells]  # intervals are in the report
-            rows.append([f"{f.key} {name}", f"{statistic.value:.{f.digits}f}", *values])
+            rows.append([f"{f.key} {name}", f"{statistic.value:z.{f.digits}f}", *values])
     columns = ["claim", "as\ntrained", *("\n".join(textwrap.wrap(name, 12)) for name in names)]
     show.table(columns, rows, text=(0,))
 

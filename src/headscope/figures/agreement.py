@@ -125,7 +125,7 @@ def specialists_figure(
     axes.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     axes.set_xticks([], minor=True)
     _score_axis(axes, names)
-    label = "distance from the median head of the same layer, in differences that just matter"
+    label = "distance from the median head of the same layer, in smallest differences that matter"
     axes.set_xlabel(balanced(label, 0.5 * inches_wide(axes)))
     plain_axes(axes)
     beside = f" Grey bars: the farthest head of {kinds[0]} runs." if kinds else ""
@@ -135,13 +135,13 @@ def specialists_figure(
                markeredgecolor=look_["edgecolor"], markeredgewidth=0.6, label=LABELS[what])
         for what, look_ in KINDS.items()
     ]  # fmt: skip
-    handles.append(Patch(color=TOO_SMALL, linewidth=0, label="less than matters"))
+    handles.append(Patch(color=TOO_SMALL, linewidth=0, label="too small to matter"))
     if kinds:
         handles.append(Line2D([], [], color=CONTROL, linewidth=1.4, label=f"farthest head of {kinds[0]} runs"))
     return finish_panel(
         figure, axes, look, title,
         run_caption(result, result.tau(tau)),
-        "Each dot is a head. Black: stands out by more than matters, at most 5 % of them by chance. Grey: certainly "
+        "Each dot is a head. Black: stands out by enough to matter, at most 5 % of them by chance. Grey: certainly "
         f"does not. Empty: the texts disagree too much to tell.{counted or ' At the right'} those that lie farthest "
         f"above their layer: L6H10 is head 10 of layer 6.{beside}",
         handles=handles,

@@ -68,10 +68,11 @@ def heads_beyond(result: Result, tau: float | None = None, *, look: Look = SCREE
         for spine in axes.spines.values():
             spine.set_visible(False)
         if written >= SMALLEST:
-            for at, layer, share in ((r, c, strip.shares[r, c]) for r, c in np.ndindex(strip.shares.shape)):
+            for way, layer in np.ndindex(strip.shares.shape):
+                share = strip.shares[way, layer]
                 if np.isfinite(share):
                     ink = "white" if share > 0.65 else "black"
-                    axes.text(layer, at, f"{100 * share:.0f}", ha="center", va="center", fontsize=written, color=ink)
+                    axes.text(layer, way, f"{100 * share:.0f}", ha="center", va="center", fontsize=written, color=ink)
     whole_numbers(column[-1].xaxis, list(sums.layers), int(72 * width / (3.2 * points("small"))))
     column[-1].set_xlabel("layer")
     bar = figure.colorbar(

@@ -52,13 +52,13 @@ def _later(module: str, function: str) -> Callable[..., Picture]:
 _ALL = (
     Entry(
         "findings",
-        "The findings at a glance",
+        "What the paper says, and what was measured",
         "",
         "Each line is one claim on its own scale: what a typical head does. The black mark is read as the paper "
         "reads S, the coloured ones under it by top pairs and by cosine, each with its 95 % interval; small grey bars "
         "are control runs. The thin line is where it would be without any effect, and the grey part reaches up to "
         "the smallest effect that matters. A claim holds where the whole bar lies beyond the grey and every mark at "
-        "the right is a ✓; where a mark is a ✗ it is qualified.",
+        "the right is a ✓; where only a control's mark is a ✗, it is qualified.",
         _findings,
         (TAU, CONTROLS),
     ),
@@ -67,9 +67,11 @@ _ALL = (
         "Similarity of outputs against attention",
         "",
         "How well pairs of one sentence, and repetitions, can be told from unrelated pairs at the same distance in "
-        "the same text: by the similarity of outputs in each reading, and by attention, in two ways. ½ is a coin. "
-        "Where the lines of S lie above both dashed lines of attention, outputs show what attention maps alone do "
-        "not; where the faint lines of permuted weights reach as high, nothing learned is needed for it.",
+        "the same text: by the similarity of outputs in each reading, and by attention, in two ways: do two "
+        "tokens read each other, and do they read the same? ½ is chance. Where the lines of S lie above both dashed "
+        "lines of attention, outputs show what attention maps alone do not; where the faint lines of permuted weights "
+        "reach as high, nothing learned is needed for it. Lines are medians over heads; claims 7b and 7c rest on the "
+        "median of each head's own difference, which may differ from the distance of two lines.",
         _later("attention", "against_attention_figure"),
         (CONTROLS,),
     ),
@@ -108,8 +110,8 @@ _ALL = (
         "Every head has a focal token in every text: the one found most often in its similar pairs. The line shows "
         "how many different ones a layer's heads have. The dashed line is what chance gives: tokens that occur "
         "equally often in a text have exchanged their pairs, for each head by itself. Heads favour frequent tokens, "
-        "so they agree to some degree whatever they do; only a line above the dashed one means that heads part the "
-        "tokens among themselves.",
+        "so they agree to some degree whatever they do; only a line above the dashed one means that heads share out "
+        "the tokens among themselves. The dotted line: as many heads, drawn from all layers.",
         _later("layers", "focal_tokens"),
     ),
     Entry(
@@ -144,8 +146,9 @@ _ALL = (
         "sensitivity",
         "The claims' numbers at other thresholds",
         "",
-        "The same statistics for other thresholds. Where the mark changes along a line, the number depends on the "
-        "choice and should be reported with it. Verdicts are given at the paper's thresholds only.",
+        "The claims' statistics at other thresholds; for claims 1a, 1b and 6 others like them. Where the mark changes "
+        "along a line, the number depends on the choice and should be reported with it. Verdicts are given at the "
+        "paper's thresholds only.",
         _later("thresholds", "sensitivity_figure"),
         (),
     ),
@@ -163,7 +166,7 @@ _ALL = (
         "Specialists and noise",
         "",
         "Every head by how far it stands out from the median head of its layer, for each score. Black dots do so for "
-        "certain and by more than matters; grey ones certainly do not; of the empty ones these texts cannot tell. A "
+        "certain and by enough to matter; grey ones certainly do not; of the empty ones these texts cannot tell. A "
         "model whose weights are permuted has heads that stand out too: only those beyond its farthest are surely "
         "learned.",
         _later("agreement", "specialists_figure"),
@@ -172,10 +175,10 @@ _ALL = (
     ),
     Entry(
         "stability",
-        "Agreement of different texts",
+        "Would other texts single out the same heads?",
         "",
         "Heads are ranked by a score on two sets of texts that share none. Near 1, both sets rank them alike; where "
-        "the dark dots still move to the right, more texts would settle the ranking further.",
+        "darker dots lie clearly to the right of lighter ones, more texts would settle the ranking further.",
         _later("agreement", "stability_figure"),
         one_panel=True,
     ),

@@ -50,7 +50,7 @@ BESIDE = 6.0  # inches: from this width on, two matrices stand beside each other
 def similarity_figure(
     inspection: Inspection, layer: int, head: int, theta: float, *, look: Look = SCREEN, ax: Axes | None = None
 ) -> Picture | Axes:
-    """S of one head. Lines part the sentences; strips along the edges mark tokens with high attention."""
+    """S of one head. Lines separate sentences; strips along the edges mark tokens with high attention."""
     title = f"Context similarity, layer {layer}, head {head}"
     window = inspection.window
     if ax is not None:
@@ -106,7 +106,7 @@ def head_figure(inspection: Inspection, layer: int, head: int, theta: float, *, 
 
 
 def _about(inspection: Inspection) -> str:
-    return f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines part the sentences"
+    return f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines separate sentences"
 
 
 def _given(axes: Axes, title: str, look: Look) -> Axes:

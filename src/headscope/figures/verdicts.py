@@ -52,7 +52,7 @@ def findings_figure(result: Result, findings: Findings, *, look: Look = SCREEN) 
         run_caption(result, findings.tau),
         f"Bars: the median over heads with its interval, {findings.interval}. In black: as the paper reads S; below it "
         "blue: by the top pairs of dot, vermilion: by cosine. Thin line: no effect. Grey: short of the smallest effect "
-        "that matters. Beside the verdict the share of heads beyond it, and the number of pairs pooled over heads."
+        "that matters. Beside the verdict: the share of heads beyond it, and the same number pooled over heads."
         + (" Small grey bars: control runs." if runs else ""),
         marks,
         panels=panels[:1],

@@ -60,8 +60,8 @@ class Check:
         """The number with its interval, as one string."""
         if math.isnan(self.value):
             return "–"
-        shown = f"{self.value:.{digits}f}"
-        return shown if math.isnan(self.low) else f"{shown} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        shown = f"{self.value:z.{digits}f}"
+        return shown if math.isnan(self.low) else f"{shown} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,33 +103,33 @@ _REPETITION = Test(
 )
 _REACH_OF_HEADS = Test("statistic", "σ of reach", Number("reach", SPREAD), 0.05, 0.0)
 _SHORTER = _statistic(
-    "reach of similar pairs, early less middle layers", Number("reach", ("early", "middle")),
+    "reach of similar pairs, early minus middle layers", Number("reach", ("early", "middle")),
     0.05, 0.0,
 )  # fmt: skip
 _SENTENCE = _statistic("sentence preference, final layers", Number("sentence_preference", "final"), 1.1, 1.0)
 _FOCAL = _statistic(
-    "different focal tokens less those by chance, over heads, mean over layers", Number("focal_excess", MEAN_OF_LAYERS),
-    0.02, 0.0,
+    "different focal tokens minus those by chance, over heads, mean over layers",
+    Number("focal_excess", MEAN_OF_LAYERS), 0.02, 0.0,
 )  # fmt: skip
 _MASK = _statistic(
     "probability that similarity is higher inside the mask of high attention, mean over layers",
     Number("mask_auc", MEAN_OF_LAYERS), 0.55, 0.5,
 )  # fmt: skip
 _UNLIKE = _statistic(
-    "1 less the correlation of similarity with attention, mean over layers", Number("unlikeness", MEAN_OF_LAYERS),
+    "1 minus the correlation of similarity with attention, mean over layers", Number("unlikeness", MEAN_OF_LAYERS),
     0.5, 0.0,
 )  # fmt: skip
 _REPEATED = _statistic(
-    "separation of repetitions by similarity, less that by the better attention map, mean over layers",
+    "separation of repetitions by similarity, minus that by the better attention map, mean over layers",
     Number("repeated_beyond_maps", MEAN_OF_LAYERS), 0.05, 0.0,
 )  # fmt: skip
 _TOGETHER = _statistic(
-    "separation of pairs of one sentence by similarity, less that by the better attention map, mean over layers",
+    "separation of pairs of one sentence by similarity, minus that by the better attention map, mean over layers",
     Number("sentence_beyond_maps", MEAN_OF_LAYERS), 0.05, 0.0,
 )  # fmt: skip
 _SEPARATOR = _statistic("separator similarity, final layers", Number("separator_similarity", "final"), 1.1, 1.0)
 _REACH = _statistic(
-    "reach within the sentence, final less middle layers", Number("reach_within", ("final", "middle")), 0.05, 0.0
+    "reach within the sentence, final minus middle layers", Number("reach_within", ("final", "middle")), 0.05, 0.0
 )
 
 CLAIMS = (
@@ -158,7 +158,7 @@ CLAIMS = (
         _SHORTER,
         (
             *_by_readings(_SHORTER, _TOP),
-            Test("over final", "early less final layers", Number("reach", ("early", "final")), 0.05, 0.0,
+            Test("over final", "early minus final layers", Number("reach", ("early", "final")), 0.05, 0.0,
                  without="on the middle layers: the final ones reach as far as the early ones"),
         ),
         thresholds="tau", digits=3,
@@ -199,16 +199,16 @@ CLAIMS = (
             *_by_readings(_UNLIKE, _COSINE),
             _learned(Number("likeness", MEAN_OF_LAYERS), "likeness more than permuted", "is as like its attention"),
         ),
-        plain="similarity is not attention over again",
+        plain="similarity is more than a copy of the attention map",
     ),
     Claim(
-        "7b", "… it tells repetitions better", "… such as repetitions.", _REPEATED,
+        "7b", "Similarity tells repetitions better", "… such as repetitions.", _REPEATED,
         (*_by_readings(_REPEATED, _COSINE), _learned(_REPEATED[0].number, "more than permuted", "tells them as well")),
         digits=3,
         plain="similarity finds repeated words better than attention does",
     ),
     Claim(
-        "7c", "… and pairs of one sentence", "… and which words stand in one sentence.", _TOGETHER,
+        "7c", "Similarity tells pairs of one sentence better", "… and which words stand in one sentence.", _TOGETHER,
         (*_by_readings(_TOGETHER, _COSINE), _learned(_TOGETHER[0].number, "more than permuted", "tells them as well")),
         digits=3, spoken_to=(PERMUTED, UNTRAINED, ROTATED),
         plain="similarity finds words of one sentence better than attention does",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headscope.errors import numbered
+from headscope.findings.checks import FAILS
 from headscope.findings.claims import claim
 from headscope.findings.finding import DOES_NOT_HOLD, HOLDS, NONE, OPEN, QUALIFIED, VERDICTS
 from headscope.findings.sentences import with_rotated_too
@@ -38,7 +40,7 @@ def _holds(findings: Sequence[Finding], number: int) -> str:
 def _qualified(findings: Sequence[Finding]) -> str:
     if not findings:
         return "None holds with a reservation."
-    return f"{len(findings)} {_verb(findings, 'hold')} with a reservation, which the table names: {_named(findings)}."
+    return f"{len(findings)} {_verb(findings, 'hold')} with a reservation: {_named(findings)}."
 
 
 def _others(own: dict[str, list[Finding]]) -> str:
@@ -69,4 +71,14 @@ def _named(findings: Sequence[Finding], each: str = "", joint: str = "and ") -> 
 
 
 def _but(finding: Finding) -> str:
-    return ", but with rotated sentences as well" if with_rotated_too(finding) else ""
+    """What whoever reads no further should know: failing controls, and single layers that do otherwise."""
+    found = []
+    if finding.verdict == QUALIFIED:
+        found = list(dict.fromkeys(each.without.partition(": ")[2] for each in finding.controls if each.state == FAILS))
+    if with_rotated_too(finding):
+        found.append("it is there where sentences mean nothing, too")
+    if finding.verdict == HOLDS and finding.layers_short:
+        found.append(f"not in {numbered('layer', finding.layers_short)}")
+    if finding.verdict == DOES_NOT_HOLD and finding.layers_beyond:
+        found.append(f"in {numbered('layer', finding.layers_beyond)} it is")
+    return f", but {' and '.join(found)}" if found else ""

@@ -38,7 +38,7 @@ OTHERWISE = {  # how claims are measured over θ
         "closing tokens among attended tokens, over their share of all", "end_among_attended", "final", 1.1, 1.0
     ),
     "6": _over_theta(
-        "mean level inside the mask of high attention less outside, mean over layers", "mask_contrast", MEAN_OF_LAYERS,
+        "mean level inside the mask of high attention minus outside, mean over layers", "mask_contrast", MEAN_OF_LAYERS,
         0.0, 0.0,
     ),
 }  # fmt: skip

@@ -72,14 +72,14 @@ def _different(finding: Finding, numbers: Numbers) -> str:
     way = "more" if finding.value >= 0 else "fewer"
     return (
         f"The {numbers.sums.heads} heads of a layer have {unique:.1f} different focal tokens, where chance gives "
-        f"{null:.1f}: {abs(finding.value):.1%} of the heads {way}."
+        f"{null:.1f}: {abs(unique - null):.1f} {way}, {abs(finding.value):.1%} of the heads."
     )
 
 
 def _mask(finding: Finding, numbers: Numbers) -> str:
     return (
-        f"A pair of tokens that both receive much attention lies above a pair of which neither does, at the same "
-        f"distance, with a chance of {finding.value:.0%}."
+        "Of a pair of tokens that both receive much attention, and a pair at the same distance of which neither does, "
+        f"the first has the higher S in {finding.value:.0%} of comparisons."
     )
 
 
@@ -95,8 +95,8 @@ def _told_apart(pairs: str, contrast: str) -> Callable[[Finding, Numbers], str]:
         by_similarity = float(numbers.by(named(f"separation_{contrast}"), "model").value)
         way = "leads the better attention map" if finding.value >= 0 else "lags behind the better attention map"
         return (
-            f"Similarity puts one of the {pairs} above an unrelated pair with a chance of {by_similarity:.0%} in the "
-            f"typical head, and {way} by {abs(finding.value):.3f}."
+            f"In the typical head one of the {pairs} has a higher S than an unrelated pair at the same distance in "
+            f"{by_similarity:.0%} of comparisons; S {way} by {abs(finding.value):.3f}."
         )
 
     return words
@@ -150,7 +150,7 @@ def _control_runs(finding: Finding) -> list[str]:
         own = [run for run in finding.runs if run.kind == kind and run.statistic == finding.statistics[0].label]
         known = [run.value for run in own if math.isfinite(run.value)]
         if known:
-            least, most = (f"{each:.{finding.digits}f}" for each in (min(known), max(known)))
+            least, most = (f"{each:z.{finding.digits}f}" for each in (min(known), max(known)))
             found.append(f"{words} {least}" + ("" if least == most else f" to {most}"))
     return found
 
@@ -197,7 +197,7 @@ def with_rotated_too(finding: Finding) -> list[RunNumber]:
 
 def _rotated_too(finding: Finding) -> str:
     """What becomes of the verdict then."""
-    found = ", ".join(f"{run.value:.{finding.digits}f}" for run in with_rotated_too(finding))
+    found = ", ".join(f"{run.value:z.{finding.digits}f}" for run in with_rotated_too(finding))
     if not found:
         return ""
     return f"But with rotated sentences, which mean nothing, it is there as well ({found}): it is not about sentences."
@@ -210,8 +210,8 @@ def _pooled_apart(finding: Finding) -> str:
         return ""
     side = "beyond" if own.pooled > own.bound else "short of"
     return (
-        f"Pooled over heads it is {own.pooled:.{finding.digits}f}, {side} {own.bound:g}: some heads do otherwise than "
-        "the typical one, and weigh more."
+        f"Pooled over heads it is {own.pooled:z.{finding.digits}f}, {side} {own.bound:g}: some heads that "
+        "count for more differ from the typical one."
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.findings.checks import Check, together
-from headscope.findings.claims import PERMUTED
+from headscope.findings.claims import PERMUTED, ROTATED, UNTRAINED
 from headscope.findings.finding import MARKS, Finding, Findings
 from headscope.findings.specialists import LEAST, SPECIALIST
 from headscope.measures.quantities import named
@@ -33,14 +33,24 @@ class Kind:
 
 KINDS = (
     Kind(OWN, "paper", "the claim's own number, S read as the paper reads it (dot, high pairs from τ on)"),
-    Kind("dot", "top", "the same from the top sixteenth of the pairs by dot: without a threshold"),
-    Kind("cosine", "cosine", "the same by cosine: without vector length"),
-    Kind("weighted", "weighted", "attention weighed by the length of what is read: attention that carries something"),
-    Kind("over", "layers", "the claim's layers against others (1a and 1b: early; 3: final; 4: early and middle)"),
+    Kind("dot", "top", "the same from the highest sixteenth of the pairs by dot, instead of those from τ on"),
+    Kind("cosine", "cosine", "the same by cosine, which leaves vector length out"),
+    Kind("weighted", "weighted", "attention times the length of what is read: attention that carries something"),
+    Kind("over", "layers", "the claim's layers against others (1a, 1b: early ones; 3: final; 4: early and middle)"),
     Kind("punctuation", "commas", "sentence stops against other punctuation"),
-    Kind("permuted", "permuted", "more than in every run with permuted weights (7a: more likeness): something learned"),
-    Kind("rotated", "rotated", "gone where the sentences are rotated: it is about sentences"),
+    Kind(
+        "permuted",
+        "permuted",
+        "more than in every run with permuted weights: something learned (7a: more likeness)",
+    ),
+    Kind("rotated", "rotated", "gone where the ends of sentences are moved: it is about sentences"),
 )
+# What is taken away in a control run, for whoever reads its name.
+TAKEN_AWAY = {
+    PERMUTED: "the weights of each matrix are shuffled, so that their sizes stay and nothing learned is left",
+    UNTRAINED: "the weights are as before training",
+    ROTATED: "the ends of sentences are moved, so that sentences keep their lengths and mean nothing",
+}
 LEGEND = "✓ passes, ✗ fails, ? cannot tell, – not run; empty: no part of the claim"
 
 
@@ -69,7 +79,7 @@ class Shown:
 def shown(check: Check, digits: int) -> Shown:
     """A statistic as it is shown."""
     heads = "–" if math.isnan(check.beyond) else f"{check.beyond:.0%}"
-    pooled = "–" if math.isnan(check.pooled) else f"{check.pooled:.{digits}f}"
+    pooled = "–" if math.isnan(check.pooled) else f"{check.pooled:z.{digits}f}"
     return Shown(check.label, check.interval(digits), f"{check.bound:.3g}", f"{check.none:g}", heads, pooled)
 
 
@@ -97,8 +107,8 @@ def _run_cell(finding: Finding, statistic: Check, name: str) -> str:
     if not own or math.isnan(own[0].value):
         return "–"
     run, digits = own[0], finding.digits
-    value = f"{run.value:.{digits}f}"
-    return value if math.isnan(run.low) else f"{value} [{run.low:.{digits}f}, {run.high:.{digits}f}]"
+    value = f"{run.value:z.{digits}f}"
+    return value if math.isnan(run.low) else f"{value} [{run.low:z.{digits}f}, {run.high:z.{digits}f}]"
 
 
 # ---------------------------------------------------------------------- heads that stand out

@@ -179,7 +179,7 @@ _ALL = (
     ),
     _focal(
         "focal_excess", "different focal tokens beyond chance",
-        "number of different focal tokens less that by chance, over the number of heads", _excess, LAYERS,
+        "number of different focal tokens minus that by chance, over the number of heads", _excess, LAYERS,
         "focal excess", 0.0, 0.02,
     ),
     Quantity(
@@ -220,8 +220,8 @@ _ALL = (
         column="mask_auc",
     ),
     Quantity(
-        "mask_contrast", "mean level inside the mask less outside",
-        "mean level of pairs of two tokens with high attention, less that of two without, at θ",
+        "mask_contrast", "mean level inside the mask minus outside",
+        "mean level of pairs of two tokens with high attention, minus that of two without, at θ",
         lambda view: view.mask(), contrast_of_means, "main", 0.0, needs=("mask_sum", "mask_pairs"),
         lack="no pair lies inside the mask, or none outside",
     ),
@@ -232,7 +232,7 @@ _ALL = (
         shown=EVERYWHERE, column="likeness",
     ),
     Quantity(
-        "unlikeness", "1 less likeness to attention", "what is left of similarity beside attention",
+        "unlikeness", "1 minus likeness to attention", "what is left of similarity beside attention",
         lambda view: view.correlations(), lambda *sums: 1 - derived.larger_mean(*sums), "order", 0.0, 0.5,
         needs=("attention_correlation",), lack="no window has pairs",
     ),

@@ -17,8 +17,9 @@ from headscope.figures.colours import STATE_VERDICTS, VERDICT_INKS
 from headscope.files import make_folder_for, write_whole
 from headscope.findings import showing
 from headscope.findings.in_short import in_short
+from headscope.findings.showing import TAKEN_AWAY
 from headscope.look import SCREEN, Look
-from headscope.measures.quantities import named
+from headscope.measures.quantities import named, shown_in
 from headscope.report.examples import one_head, roles, tells_heads_apart
 from headscope.report.page import filled
 from headscope.windows.text import in_a_line
@@ -36,7 +37,7 @@ ONE_HEAD = Entry(
     "",
     "First the head's attention map: each row shows what one token reads. Blue tokens receive more than θ of the "
     "largest attention. Then the context similarity matrix of the same head, token beside token: which tokens it "
-    "finds alike, whatever it read. Lines part the sentences.",
+    "finds alike, whatever it read. Lines separate sentences.",
     one_head,
 )
 NAMED = 2  # heads above their layer that are named for each score, and as many below
@@ -69,6 +70,7 @@ def write_report(
     """
     target = make_folder_for(out)
     findings = findings or result.findings(controls=controls)
+    kept = [str(name) for name in result.dataset]
     drawn = (
         figures
         if figures is not None
@@ -89,6 +91,8 @@ def write_report(
         heads=_heads(result, findings.tau, controls),
         roles=roles(result, findings.tau, _if_same(model, result)),
         answer=in_short(findings),
+        taken=[(kind, TAKEN_AWAY[kind]) for kind in dict.fromkeys(run.kind for f in findings for run in f.runs)],
+        scores=[each for each in [*shown_in("heads"), *shown_in("layers")] if each.is_in(kept)],
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
