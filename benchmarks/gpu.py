@@ -6,10 +6,10 @@
 --check compares its sums with the CPU's on made-up heads whose products are exact, so that every count must be equal.
 Otherwise a model of BERT-base size with random weights reads windows of 128 tokens, and everything is timed in one
 process, interleaved: the plain forward pass (sdpa), the model with its taps (eager, as the accumulators need it), and
-the whole with the sums. --peers times beside them, on fewer texts, plain torch on the card, the loops of the CPU, hooks
-with output_attentions and NumPy, and TransformerLens and nnsight where they are installed. --run takes texts from a file
-to result.nc and says where the time goes. --long reads windows of 1,024 to 8,192 tokens. All but --check begin with what
-the card can do at most: bytes copied and numbers multiplied in a second.
+the whole with the sums. --peers times beside them, on fewer texts, plain torch on the card, the loops of the CPU,
+hooks with output_attentions and NumPy, and TransformerLens and nnsight where they are installed. --run takes texts from
+a file to result.nc and says where the time goes. --long reads windows of 1,024 to 8,192 tokens. All but --check begin
+with what the card can do at most: bytes copied and numbers multiplied in a second.
 """
 
 from __future__ import annotations
