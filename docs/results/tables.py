@@ -30,7 +30,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def number(value: float, digits: int = 2) -> str:
-    return "–" if math.isnan(value) else f"{value:.{digits}f}"
+    return "–" if math.isnan(value) else f"{value:z.{digits}f}"
 
 
 def findings(found: Any) -> str:
