@@ -14,7 +14,7 @@ from headscope.cli.options import (
     add_work,
 )
 from headscope.control import USUAL
-from headscope.figures.catalog import FIGURES
+from headscope.look import FIGURES
 
 
 def analyze(commands: Commands) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
+from headscope.look import FIGURES as NAMES
 from headscope.look import SCREEN, Look, split_look
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ _ALL = (
     ),
 )
 FIGURES = {entry.name: entry for entry in _ALL}
+assert tuple(FIGURES) == NAMES, "the command line names them without matplotlib"
 
 
 def draw(result: Result, name: str, **options: Any) -> Picture:
