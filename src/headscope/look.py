@@ -16,9 +16,9 @@ from headscope.errors import HeadscopeError
 WIDTHS = {"column": 3.5, "page": 7.2}  # inches: one column of a journal, and both of them
 NARROWEST, WIDEST = 2.0, 60.0  # inches
 PRINTED = 7.5  # inches: a figure up to this width goes into a page, and has a page's smaller letters
-FIGURES = (  # of a result, by name, in the order of a report; figures/catalog.py says what each shows and how it is drawn
-    "findings", "against-attention", "heads-beyond", "trajectory", "distances-of-heads", "focal-tokens", "mean-matrices",
-    "distances-of-layers", "threshold-choice", "sensitivity", "atlas", "specialists", "stability",
+FIGURES = (  # of a result, by name, in the order of a report; figures/catalog.py has what each shows
+    "findings", "against-attention", "heads-beyond", "trajectory", "distances-of-heads", "focal-tokens",
+    "mean-matrices", "distances-of-layers", "threshold-choice", "sensitivity", "atlas", "specialists", "stability",
 )  # fmt: skip
 LETTERS = re.compile(r"^(?P<before>\W?)(?P<first>[A-Za-z])(?P<after>\W?)$")
 
