@@ -11,8 +11,7 @@ KERNEL(read_each_other, const Args *a) { RUN(read_each_other(*a)); }
 KERNEL(by_order, const Args *a) { RUN(by_order(*a)); }
 KERNEL(by_tile, const Args *a) { RUN(by_tile(*a)); }
 KERNEL(level_tile, const Args *a) { RUN(level_tile(*a)); }
-KERNEL(add_products, const Args *a, float *to) { RUN(add_products(*a, to)); }
-KERNEL(add_tiles, const Args *a, const float *parts, double *sums, int length) { RUN(add_tiles(*a, parts, sums, length)); }
+KERNEL(add_tiles, const Args *a, double *sums, int length) { RUN(add_tiles(*a, sums, length)); }
 KERNEL(by_level_of_many, const Args *a) { RUN(by_level_of_many(*a)); }
 KERNEL(by_level, const Args *a) { RUN(by_level(*a)); }
 KERNEL(count_unique, const Choices *choices, const Layers *layers, const int *sizes, int windows, int heads) {

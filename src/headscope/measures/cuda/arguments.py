@@ -105,7 +105,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "classes": ("short", "(B, P): kind of the pair, times sixteen"),
     "cells": (
         "short",
-        "(B, tiles, 2, 4, 32): the same in tiles, see relate.cu; none where windows are long",
+        "(B, tiles, 2, 32, 4): the same in tiles, see relate.cu; none where windows are long",
     ),
     "samples": ("unsigned", "(B, 512): first and second token of sampled pairs, in the upper and lower half"),
     "match_weights": ("double", "(B, comparisons, 2, kinds): what a high pair of each kind adds to a and b"),
@@ -123,7 +123,7 @@ POINTERS = {  # name: type in C, shape and meaning
     "roots": ("float", "(B, H, T, Tk): square roots of the weights; none where rows are compared on the chip, or not"),
     "direct": ("float", "(B, H, P): how much the tokens of a pair read each other"),
     "rows": ("float", "(B, H, P) or (B, H, T, T): rows of attention compared with rows"),
-    "similar": ("float", "(B, H, tiles, 2, 4, 32): outputs times outputs in tiles; see relate.cu"),
+    "similar": ("float", "(B, H, tiles, 2, 32, 4): outputs times outputs in tiles; see relate.cu"),
     "squares": ("float", "(B, H, T): of the lengths of outputs"),
     "nulls": ("int", "(B, H, K): ids in the order of the null"),
     "largest": ("float", "(B, H): the largest S of the main reading"),
@@ -176,6 +176,23 @@ DTYPES = {
     "u64": torch.int64, "i64": torch.int64, "float": torch.float32, "double": torch.float64,
 }  # fmt: skip
 PRECISIONS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+CHIP = {  # how blocks divide up their work and the memory on the chip: the kernels are told these, too
+    "TILE": (128, "tokens of a map that fits on the chip"),
+    "PITCH": (132, "words from row to row of such a map: the lanes that load a fragment hit different banks"),
+    "STRIDE": (36, "words from vector to vector on the chip: likewise"),
+    "TILE_WARPS": (12, "of `by_tile`"),
+    "SLOTS": (16, "numbers that lanes of `by_tile` add up together, one more than there are moments"),
+    "ROW": (68, "words from row to row of 16-bit floats"),
+    "ROW_PARTS": (3, "of a row of scores, each by another warp"),
+    "MOST_BANDS": (14, "bands of distances there is room for in `by_tile` and `level_tile`"),
+    "LEVEL_WARPS": (8, "of `level_tile`"),
+    "THETAS": (24, "columns of its masks: thresholds, one for all tokens, and none"),
+    "MASK": (68, "words from threshold to threshold of them"),
+    "SHARES": (4, "of the windows whose S `add_tiles` adds up, each by other threads"),
+}
+TILE, PITCH, STRIDE, TILE_WARPS, SLOTS, ROW, ROW_PARTS, MOST_BANDS, LEVEL_WARPS, THETAS, MASK, SHARES = (
+    number for number, _ in CHIP.values()
+)
 
 
 @dataclass(frozen=True)
@@ -222,6 +239,7 @@ class Constants:
                 "typedef unsigned long long u64; typedef long long i64;",
                 "typedef signed char i8; typedef unsigned char u8;",
                 *(f"#define {name} {value}" for name, value in defined.items()),
+                *(f"#define {name} {value} /* {what} */" for name, (value, what) in CHIP.items()),
                 *(f"__device__ constexpr {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
                 "struct Args {", *numbers, *reals, *pointers, "};",
                 *_list_of("Sum", SUM, MOST_SUMS), *_list_of("Choice", CHOICE, MOST_CHOICES), "",
@@ -278,14 +296,6 @@ WARP = 32  # threads
 ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
 
 
-TILE, PITCH = 128, 132  # tokens of a map that fits on the chip, and words from row to row of it
-STRIDE = 36  # words from vector to vector of `attend`
-TILE_WARPS, SLOTS, ROW, MOST_BANDS = 16, 16, 68, 14  # of `by_tile`: see tiles.cu
-THETAS, MASK = 24, 68  # rows of the masks of `level_tile`, and words from row to row
-LEVEL_WARPS = 8
-TOGETHER = 16  # windows of a block of `add_products`
-
-
 def relate_bytes(numbers: Mapping[str, int], *, table: bool) -> int:
     """Of `relate`, with or without pairs by distance and relation."""
     return 4 * len(RELATIONS) * (numbers["bands"] + table * numbers["distances"])
@@ -326,24 +336,27 @@ def by_tile_bytes(constants: Constants) -> int:
     """Of `by_tile`: the same for all windows of at most TILE tokens."""
     kinds, bands = MOST_BANDS * len(RELATIONS), MOST_BANDS
     readings, shown = len(constants.source_of), len(constants.source_of) + constants.maps
-    looks = 16 * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)
-    words = max(2 * TILE * ROW, constants.maps * cells_of(TILE))
-    words += max(shown * (kinds + 1) * ORDER_BINS, looks, shown * SAMPLED)
-    words += 4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS + 2 * TILE + 4 * TILE
-    return 4 * (words + readings * (bands * 2 * ORDER_BINS + 2 * TILE + 1) + 4)
+    looks = (8 + 2) * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)  # sums of columns, lengths and entropies, counts
+    looks += max(shown * SAMPLED, 3 * ROW_PARTS * TILE)  # samples, or parts of rows before
+    words = max(4 * TILE * STRIDE, 2 * TILE * ROW, constants.maps * cells_of(TILE))
+    words += max(shown * (kinds + 1) * ORDER_BINS, looks)
+    words += 4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS  # tokens, quarters, edges, middles
+    words += max(2 * TILE, readings * 2 * tiles_of(TILE) * 4)  # keys, or top pairs
+    words += 4 * TILE + readings * (bands * 2 * ORDER_BINS + TILE) + 1  # by token; regions, times
+    return 4 * (words + readings + 3)
 
 
 def level_tile_bytes() -> int:
     """Of `level_tile`: the same for all windows of at most TILE tokens."""
     kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * len(RELATIONS) * (TILE - 1)
     found = 48
-    words = THETAS * MASK + TILE + kinds + BINS * TILE + 4 + pairs
+    words = THETAS * MASK + 2 * TILE + kinds + BINS * TILE + 4 + pairs
     return 8 * (LEVEL_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
 
 
-def products_bytes() -> int:
-    """Of `add_products`: the vectors of two windows."""
-    return 4 * 2 * TILE * STRIDE
+def add_tiles_bytes() -> int:
+    """Of `add_tiles`: a double for each pair of a tile and each share."""
+    return 8 * SHARES * cells_of(1)
 
 
 def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:

@@ -1,7 +1,6 @@
 // Attention from queries and keys of 16 bits: the softmax of their scaled products, over the tokens that may be read.
 
 #define DEPTH 64  /* numbers of a vector that are on the chip at a time */
-#define STRIDE 36 /* words from vector to vector there: the lanes that load a fragment hit different banks */
 
 // A stretch of some vectors, two numbers to a word; zeros where there are none.
 __device__ inline void load_vectors(unsigned *to, const void *from, i64 begin, i64 apart, int number, int first, int width) {

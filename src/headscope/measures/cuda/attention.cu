@@ -157,8 +157,6 @@ extern "C" __global__ void read_each_other(const __grid_constant__ Args of) {
 
 // ------------------------------------------------------------------ maps that fit on the chip
 
-#define TILE 128  /* tokens at most */
-#define PITCH 132 /* words from row to row: the lanes that load a fragment hit different banks */
 
 struct Tile : Looks {
     double *halves; // (2, TILE): sums of the upper and of the lower half of each column

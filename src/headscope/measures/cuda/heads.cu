@@ -93,11 +93,11 @@ struct Row {
     }
 };
 
-// Keys of the null.
-__device__ inline void null_keys(const Args &of, int b, int h, int distinct, u64 *keys) {
+// Keys of the null: of the r-th id.
+__device__ inline void null_key(const Args &of, int b, int h, int r, u64 *keys) {
     const int *by_count = of.by_count + b * of.most_ids, *firsts = of.firsts + b * of.most_ids;
     const u64 seed = mix(of.number[b] ^ (((u64)of.layer << 32) + (u64)h));
-    for (int r = threadIdx.x; r < distinct; r += blockDim.x) keys[r] = mix(seed + (u64)firsts[by_count[r]]);
+    keys[r] = mix(seed + (u64)firsts[by_count[r]]);
 }
 
 // The ids in the order in which the null gives them the sums of `by_count`, by some of the threads.

@@ -19,7 +19,7 @@ FILES = ("threads.cu", "relate.cu", "attention.cu", "attend.cu", "heads.cu", "or
          "tile_maps.cu", "tile_order.cu", "levels.cu", "batches.cu", "level_tiles.cu")  # fmt: skip
 NAMES = ("relate", "attend", "attention", "attention_tile", "read_each_other", "by_order", "by_tile", "by_level",
          "by_level_of_many", "level_tile", "count_unique", "add_windows", "mixed", "add_matrices",
-         "add_products", "add_tiles")  # fmt: skip
+         "add_tiles")  # fmt: skip
 
 
 def source(*files: str) -> str:

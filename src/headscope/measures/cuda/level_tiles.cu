@@ -1,10 +1,7 @@
 // What needs levels, from S in tiles as `by_tile` left it. A block goes through several windows of one head.
 
-#define THETAS 24 /* columns of the masks: thresholds, one for all tokens, and none */
 #define ALL STEPS /* the column for all tokens */
-#define MASK 68   /* words from threshold to threshold: the lanes that load a fragment hit different banks */
 #define DISTANCES (TILE - 1)
-#define LEVEL_WARPS 8
 #define LEVEL_THREADS (LEVEL_WARPS * WARP)
 
 // What is known of the token at a position; where it does not count, its place is below zero.
@@ -29,6 +26,7 @@ struct LevelTile {
     LevelToken *token; // (TILE,)
     unsigned *mask;    // (THETAS, MASK): which tokens pass each threshold, as 16-bit floats
     int *null_;        // (K,)
+    int *by_count;     // (K,)
     int *high;         // (kinds,): pairs that are high at the run's τ
     int *times;        // (K, bins): pairs of each id by level; in the upper halves those with itself
     int *best_of;      // (2,): what `focal_tokens` found at the run's τ
@@ -37,7 +35,7 @@ struct LevelTile {
     __device__ LevelTile(double *shared) {
         sums = shared, room = sums + LEVEL_WARPS * 3 * THETAS, found = (Found *)(room + 8);
         token = (LevelToken *)(found + 1), mask = (unsigned *)(token + TILE);
-        null_ = (int *)(mask + THETAS * MASK), high = null_ + TILE;
+        null_ = (int *)(mask + THETAS * MASK), by_count = null_ + TILE, high = by_count + TILE;
         times = high + MOST_KINDS, best_of = times + BINS * TILE;
         table = best_of + 4;
     }
@@ -92,40 +90,46 @@ __device__ inline void lay_out_masks(const Args &of, const LevelTile &on, int b,
     }
 }
 
-// Σ S of the pairs of half a tile by where their tokens are, for all thresholds: S as the sum of two 16-bit floats, times
-// the masks of its columns; what comes of a row counts where its token passes, too.
+// Σ S of pairs by where their tokens are, for all thresholds: S of sixteen tokens with others, as the sum of two 16-bit floats,
+// times the masks of the others; what comes of a row counts where its token passes, too.
 struct Masked {
+    float row[3][4];                               // of the sixteen tokens at hand: as D of a product of matrices lies in lanes
     float inside[3][2], second[3][2], first[3][2]; // of the thresholds 8e + 2t + {0, 1}
 
     __device__ Masked() {
         for (int e = 0; e < 6; e++) inside[e / 2][e % 2] = second[e / 2][e % 2] = first[e / 2][e % 2] = 0;
+        begin();
     }
-    __device__ inline void add(const float *x, float by, const unsigned *mask, int passed, int other_passed) {
-        const int lane = threadIdx.x % WARP, t = lane % 4;
-        unsigned high[4] = {}, low[4] = {}, ones[4];
+    __device__ inline void begin() { for (int e = 0; e < 12; e++) row[e / 4][e % 4] = 0; }
+    // Half a tile; `mask` is where eight of the others begin, for this lane's threshold.
+    __device__ inline void add(const float *x, float by, const unsigned *mask) {
+        unsigned halves[4] = {}, ones[4]; // the upper halves, then the lower ones
         for (int q = 0; q < HALF; q++) {
             const float scaled = x[q] * by;
             const unsigned short half = to_half(scaled);
-            high[q / 2] |= (unsigned)half << 16 * (q % 2);
-            low[q / 2] |= (unsigned)to_half(scaled - from_half(half)) << 16 * (q % 2);
+            halves[q / 2] |= (unsigned)half << 16 * (q % 2);
+            halves[2 + q / 2] |= (unsigned)to_half(scaled - from_half(half)) << 16 * (q % 2);
         }
         load_fragments(ones, mask); // eight tokens of each of three times eight thresholds
-        float sums[3][4] = {};
         for (int e = 0; e < 3; e++) {
-            const unsigned column[2] = {ones[e], 0};
-            multiply_halves(sums[e], high, column);
-            multiply_halves(sums[e], low, column);
+            const unsigned column[2] = {ones[e], ones[e]};
+            multiply_halves(row[e], halves, column);
         }
+    }
+    // The sixteen tokens are done with; those of this lane pass so many thresholds.
+    __device__ inline void end(int passed, int other_passed) {
+        const int lane = threadIdx.x % WARP, t = lane % 4;
         for (int r = 0; r < 2; r++) {
-            const float whole = __shfl_sync(FULL, sums[ALL / 8][2 * r + ALL % 2], lane / 4 * 4 + ALL % 8 / 2);
+            const float whole = __shfl_sync(FULL, row[ALL / 8][2 * r + ALL % 2], lane / 4 * 4 + ALL % 8 / 2);
             const int own = (r ? other_passed : passed) - 2 * t;
             for (int e = 0; e < 3; e++)
                 for (int c = 0; c < 2; c++) {
-                    const float sum = sums[e][2 * r + c];
+                    const float sum = row[e][2 * r + c];
                     second[e][c] += sum;
                     if (own > 8 * e + c) { inside[e][c] += sum; first[e][c] += whole; }
                 }
         }
+        begin();
     }
     // The sums of a warp.
     __device__ inline void put(double *to) const {
@@ -141,47 +145,50 @@ struct Masked {
     }
 };
 
-// Levels of the pairs of a window, and what is counted by them.
-__device__ inline void count_levels(const Args &of, const LevelTile &on, int b, int h, int halves, bool flat, double largest, float by) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP, lowest = of.lowest;
+// Levels of the pairs of a window, and what is counted by them. A warp goes through halves of tiles that follow each other: by the
+// first strip, then by the second.
+__device__ inline void count_levels(const Args &of, const LevelTile &on, int b, int h, int strips, bool flat, double largest, float by) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP, lowest = of.lowest, customs = of.customs;
+    const int tiles = tiles_of_strips(strips), end = 2 * tiles * (warp + 1) / LEVEL_WARPS;
     const float factor = (float)(20.0 / largest);
-    const short *kinds = of.cells + (i64)b * halves * (HALF * WARP) + lane;
-    const float *similar = of.similar + ((i64)b * of.heads + h) * halves * (HALF * WARP) + lane;
+    const FourKinds *kinds = (const FourKinds *)(of.cells + (i64)b * tiles * CELLS) + lane;
+    const Four *similar = (const Four *)(of.similar + ((i64)b * of.heads + h) * tiles * CELLS) + lane;
     Masked masked;
-    int far = 0;
+    int far = 0, k = 2 * tiles * warp / LEVEL_WARPS, strip = 0, column = k; // of eight tokens
+    for (; strip < strips && column >= 2 * strips; strip++) column -= 2 * (strips - 1 - strip); // a strip has none before itself
+    while (k < end) {
+        const int first = 16 * strip + g;
+        const LevelToken one = on.token[first], below = on.token[first + 8];
 #pragma unroll 1
-    for (int half = warp; half < halves; half += LEVEL_WARPS) {
-        float x[HALF];
-        int own[HALF];
-        for (int q = 0; q < HALF; q++) {
-            x[q] = similar[(half * HALF + q) * WARP];
-            own[q] = kinds[(half * HALF + q) * WARP];
-        }
-        const Strips at(half / 2);
-        const int first = at.one + g, second = at.other + half % 2 * 8, away = second + 2 * t - first;
-        const LevelToken *of_first = on.token + first, *of_second = on.token + second + 2 * t;
-        const LevelToken token[4] = {of_first[0], of_first[8], of_second[0], of_second[1]};
+        for (; k < end && column < 2 * strips; k++, column++) {
+            const int half = 2 * (tiles_of_strips(column / 2) + strip) + column % 2, second = 8 * column + 2 * t;
+            const Four s = similar[half * WARP];
+            const FourKinds own = kinds[half * WARP];
+            const LevelToken other = on.token[second], right = on.token[second + 1];
+            float x[HALF];
 #pragma unroll
-        for (int q = 0; q < HALF; q++) {
-            const int kind = own[q];
-            if (kind == NO_PAIR) { x[q] = 0; continue; }
-            const LevelToken &i = token[q / 2], &j = token[2 + q % 2];
-            if (scaled_of[0]) x[q] = i.norm * j.norm > 0 ? x[q] / (i.norm * j.norm) : 0.0f;
-            const int bin = flat ? 0 : bin_of(x[q], factor, largest), relation = kind / OF_KIND % RELATIONS;
-            const int apart = away + q % 2 - q / 2 * 8;
-            atomicAdd(&on.table[(bin / 2 * RELATIONS + relation) * DISTANCES + apart - 1], bin % 2 ? 1 << 16 : 1);
-            for (int r = 0; r < of.customs; r++)
-                if (of.custom[(r * of.windows + b) * of.most_pairs + pairs_of(i.place, of.sizes[b]) + j.place])
-                    atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + (apart - 1) * RELATIONS + relation], 1ull);
-            if (bin < 2) continue; // below every threshold
-            const bool same = i.times == j.times;
-            atomicAdd(&on.times[i.times + bin], same ? 2 + (1 << 16) : 1);
-            if (!same) atomicAdd(&on.times[j.times + bin], 1);
-            if (bin >= lowest) { atomicAdd(&on.high[kind / OF_KIND], 1); far += apart; }
+            for (int q = 0; q < HALF; q++) {
+                const int kind = own.at[q], apart = second - first + q % 2 - q / 2 * 8;
+                x[q] = s.at[q];
+                if (kind == NO_PAIR) { x[q] = 0; continue; }
+                const LevelToken &i = q / 2 ? below : one, &j = q % 2 ? right : other;
+                if (scaled_of[0]) x[q] = i.norm * j.norm > 0 ? x[q] / (i.norm * j.norm) : 0.0f;
+                const int bin = flat ? 0 : bin_of(x[q], factor, largest), relation = kind / OF_KIND % RELATIONS;
+                atomicAdd(&on.table[(bin / 2 * RELATIONS + relation) * DISTANCES + apart - 1], bin % 2 ? 1 << 16 : 1);
+                for (int r = 0; r < customs; r++)
+                    if (of.custom[(r * of.windows + b) * of.most_pairs + pairs_of(i.place, of.sizes[b]) + j.place])
+                        atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + (apart - 1) * RELATIONS + relation], 1ull);
+                if (bin < 2) continue; // below every threshold
+                const bool same = i.times == j.times;
+                atomicAdd(&on.times[i.times + bin], same ? 2 + (1 << 16) : 1);
+                if (!same) atomicAdd(&on.times[j.times + bin], 1);
+                if (bin >= lowest) { atomicAdd(&on.high[kind / OF_KIND], 1); far += apart; }
+            }
+            // Lane 8m + r names the r-th of the eight thresholds m: where its eight tokens begin.
+            if (!flat) masked.add(x, by, on.mask + (lane < THETAS ? lane : 0) * MASK + 4 * column);
         }
-        // Lane 8m + r names the r-th of the eight thresholds m: where its eight tokens begin.
-        const unsigned *mask = on.mask + (lane < THETAS ? lane : 0) * MASK + second / 2;
-        if (!flat) masked.add(x, by, mask, token[0].passed, token[1].passed);
+        masked.end(one.passed, below.passed);
+        if (column == 2 * strips) strip++, column = 2 * strip;
     }
     masked.put(on.sums + warp * 3 * THETAS);
     far = sum_of_warp(far);
@@ -235,9 +242,18 @@ __device__ inline void follow_focal(const Args &of, const LevelTile &on, const S
     for (int i = threadIdx.x / WARP; i < tokens; i += LEVEL_WARPS) {
         if (on.token[i].place < 0 || on.token[i].times != best) continue; // the same for the whole warp
         occurs++;
-        for (int j = lane; j < tokens; j += WARP) {
-            if (on.token[j].place < 0 || j == i || (j < i && on.token[j].times == best)) continue; // met from its other side
-            if (bin_of(S(i, j), factor, largest) >= of.lowest) { reach += j < i ? i - j : j - i; held++; }
+        float x[TILE / WARP];
+        bool real[TILE / WARP];
+#pragma unroll
+        for (int e = 0; e < TILE / WARP; e++) { // all are on their way at a time
+            const int j = e * WARP + lane;
+            real[e] = j < tokens && on.token[j].place >= 0 && j != i && (j > i || on.token[j].times != best); // else met from its other side
+            x[e] = real[e] ? S(i, j) : 0.0f;
+        }
+#pragma unroll
+        for (int e = 0; e < TILE / WARP; e++) {
+            const int j = e * WARP + lane;
+            if (real[e] && bin_of(x[e], factor, largest) >= of.lowest) { reach += j < i ? i - j : j - i; held++; }
         }
     }
     held = sum_of_warp(held), reach = sum_of_warp(reach);
@@ -245,20 +261,36 @@ __device__ inline void follow_focal(const Args &of, const LevelTile &on, const S
     if (lane == 0 && held) { atomicAdd(&on.found->held, held); atomicAdd(&on.found->reach, (u64)reach); }
 }
 
-// One window of a head. All threads come back from it, and nobody has left what it shares with others.
+// What was found, a lane to a number. By one warp.
+__device__ inline void put_found(const Args &of, const LevelTile &on, i64 head, int n) {
+    const int lane = threadIdx.x % WARP;
+    const Found found = *on.found;
+    const double number = on.best_of[1], far = (double)found.far, reach = (double)found.reach;
+    const double above[5] = {(double)found.occurs, reach, far, (double)found.within, (double)found.again};
+    const double below[5] = {(double)n, (double)found.held, number, number, number};
+    double *const to[5] = {of.frequency + head, of.reach + head, of.row + head * 3, of.row + head * 3 + 1, of.row + head * 3 + 2};
+    for (int k = 0; k < 5; k++) if (lane == k) *to[k] = above[k] / below[k];
+    if (lane == 5) of.longest[head] = found.longest == on.best_of[0] * BINS;
+    __syncwarp();
+}
+
+// One window of a head. What a thread has on the chip is overwritten only after a barrier that follows its last use.
 __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int h) {
-    const int thread = threadIdx.x, warp = thread / WARP, halves = 2 * tiles_of_strips((of.tokens + 15) / 16);
+    const int thread = threadIdx.x, warp = thread / WARP, strips = (of.tokens + 15) / 16;
     const int n = of.sizes[b], kinds = of.bands * RELATIONS, distinct = of.distinct[b];
     const i64 head = (i64)b * of.heads + h;
     if (n < 2) return;
     const double largest = (double)of.largest[head];
     if (!is_finite(largest)) return; // it was noticed before
     const bool flat = !(largest > 0);
+    for (int r = LEVEL_THREADS - 1 - thread; r < distinct; r += LEVEL_THREADS) {
+        on.null_[r] = of.nulls[head * of.most_ids + r];
+        on.by_count[r] = of.by_count[b * of.most_ids + r];
+    }
     if (warp < TILE / WARP) take_tokens(of, on, b, head);
     lay_out_masks(of, on, b, head);
     for (int k = thread; k < BINS * distinct; k += LEVEL_THREADS) on.times[k] = 0;
     for (int k = thread; k < kinds; k += LEVEL_THREADS) on.high[k] = 0;
-    for (int r = thread; r < distinct; r += LEVEL_THREADS) on.null_[r] = of.nulls[head * of.most_ids + r];
     if (thread == 0) *on.found = Found();
     __syncthreads();
     double diagonal = 0, longest = 0;
@@ -267,28 +299,21 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
         longest = on.room[2 * w + 1] > longest ? on.room[2 * w + 1] : longest;
     }
     const float by = 16384.0f * over_power_of_two((float)longest); // no product is longer: fits into 16 bits, with room below
-    count_levels(of, on, b, h, halves, flat, largest, by);
+    count_levels(of, on, b, h, strips, flat, largest, by);
     if (thread == 0) { if (flat) of.flat[head] = 1; else of.diagonal[head] = diagonal / n / largest; }
-    if (flat) return;
     __syncthreads();
+    if (flat) return;
     for (int t = thread; t < distinct; t += LEVEL_THREADS) add_up(on.times + t * BINS);
     sum_masks(of, on, head, n, 1.0 / ((double)by * largest));
     if (warp == LEVEL_WARPS - 1) look_about(on, kinds);
-    match(on.high, 1, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
+    match(on.high, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
     __syncthreads();
-    focal_tokens(of, on, b, head, distinct);
+    focal_tokens(of, on, on.by_count, b, head, distinct);
     __syncthreads();
     if (on.best_of[0] < 0) return;
-    follow_focal(of, on, {of.similar + head * halves * (HALF * WARP), on.token}, largest);
+    follow_focal(of, on, {of.similar + head * tiles_of_strips(strips) * CELLS, on.token}, largest);
     __syncthreads();
-    if (thread) return;
-    const Found &found = *on.found;
-    const double number = on.best_of[1];
-    of.frequency[head] = (double)found.occurs / n;
-    of.reach[head] = (double)found.reach / found.held;
-    of.longest[head] = found.longest == on.best_of[0] * BINS;
-    double *row = of.row + head * 3;
-    row[0] = (double)found.far / number, row[1] = found.within / number, row[2] = found.again / number;
+    if (warp == 0) put_found(of, on, head, n);
 }
 
 extern "C" __global__ __launch_bounds__(LEVEL_THREADS, 3) void level_tile(const __grid_constant__ Args of) {
@@ -297,82 +322,44 @@ extern "C" __global__ __launch_bounds__(LEVEL_THREADS, 3) void level_tile(const 
     LevelTile on(shared);
     for (int k = threadIdx.x; k < words; k += LEVEL_THREADS) on.table[k] = 0;
     __syncthreads();
-    for (int b = blockIdx.y; b < of.windows; b += gridDim.y) {
-        level_of_tiles(of, on, b, h);
-        __syncthreads();
-    }
+    for (int b = blockIdx.y; b < of.windows; b += gridDim.y) level_of_tiles(of, on, b, h);
+    __syncthreads();
     add_halves(of, on.table, words, DISTANCES, h);
 }
 
 // ------------------------------------------------------------------ S added up over windows
 
-#define TOGETHER 16 /* windows of a block: their sums are added up elsewhere, in their order */
-
-// The outputs of one window, of tokens that count, on their way to the chip.
-__device__ inline void fetch_counting(const Args &of, unsigned *to, int b, int h, int first) {
-    const unsigned short *vectors = (const unsigned short *)of.outputs + b * of.output_batch + h * of.output_head;
-    const int *is_counting = of.is_counting + (i64)b * of.keys;
-    const int apart = of.output_token, width = of.output_width;
-#pragma unroll 2
-    for (int k = threadIdx.x; k < TILE * DEPTH / 8; k += TILE_THREADS) {
-        const int i = k / (DEPTH / 8), at = first + k % (DEPTH / 8) * 8;
-        const bool real = i < of.tokens && at < width && is_counting[i < of.tokens ? i : 0];
-        copy_to_chip(to + i * STRIDE + k % (DEPTH / 8) * 4, real ? vectors + i * apart + at : vectors, real);
-    }
-}
-
-// S of some windows of a head, added up: to (parts, H, tiles, 2, HALF, WARP).
-extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void add_products(const __grid_constant__ Args of, float *to) {
-    const int h = blockIdx.x, lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, halves = 2 * tiles_of_strips((of.tokens + 15) / 16);
-    const int begin = blockIdx.y * TOGETHER, windows = of.windows - begin < TOGETHER ? of.windows - begin : TOGETHER;
-    const int stretches = (of.output_width + DEPTH - 1) / DEPTH, depth = of.output_width < DEPTH ? (of.output_width + 1) / 2 : DEPTH / 2;
+// S of all windows, of the pairs of a tile, added up in their order. A block to a head and a tile.
+extern "C" __global__ __launch_bounds__(SHARES * 2 * WARP) void add_tiles(const __grid_constant__ Args of, double *sums, int length) {
+    const int h = blockIdx.x, k = threadIdx.x % (2 * WARP), share = threadIdx.x / (2 * WARP), lane = k % WARP;
+    const i64 tiles = gridDim.y, tokens = of.tokens;
+    const Strips at(blockIdx.y);
+    const int first = at.one + lane / 4, second = at.other + k / WARP * 8 + lane % 4 * 2;
     extern __shared__ double shared[];
-    unsigned *vectors = (unsigned *)shared;
-    const Places places;
-    float sums[OF_WARP][HALF] = {}, own[OF_WARP][HALF] = {};
-    fetch_counting(of, vectors, begin, h, 0);
-#pragma unroll 1
-    for (int step = 0; step < windows * stretches; step++) {
-        const int next = step + 1, b = begin + step / stretches;
-        copies_done();
-        __syncthreads(); // and nobody reads what comes next
-        if (next < windows * stretches)
-            fetch_counting(of, vectors + next % 2 * TILE * STRIDE, begin + next / stretches, h, next % stretches * DEPTH);
-        if (of.output_kind == 1) multiply_outputs<1>(vectors + step % 2 * TILE * STRIDE, places, halves, depth, own);
-        else multiply_outputs<2>(vectors + step % 2 * TILE * STRIDE, places, halves, depth, own);
-        if (next % stretches) continue;
-        const float *squares = of.squares + ((i64)b * of.heads + h) * of.tokens;
-#pragma unroll
-        for (int m = 0; m < OF_WARP; m++) {
-            const int half = warp + m * TILE_WARPS;
-            if (half >= halves) break;
-            for (int q = 0; q < HALF; q++) {
-                if (scaled_of[0]) {
-                    const Strips at(half / 2);
-                    const int i = at.one + lane / 4 + q / 2 * 8, j = at.other + half % 2 * 8 + lane % 4 * 2 + q % 2;
-                    const float size = i < of.tokens && j < of.tokens ? sqrtf(squares[i]) * sqrtf(squares[j]) : 0.0f;
-                    own[m][q] = size > 0 ? own[m][q] / size : 0.0f;
-                }
-                sums[m][q] += own[m][q], own[m][q] = 0;
+    double own[HALF] = {};
+#pragma unroll 4
+    for (int b = share; b < of.windows; b += SHARES) {
+        const i64 head = (i64)b * of.heads + h;
+        const Four x = ((const Four *)(of.similar + (head * tiles + blockIdx.y) * CELLS))[k];
+        const FourKinds kinds = ((const FourKinds *)(of.cells + (b * tiles + blockIdx.y) * CELLS))[k];
+        for (int q = 0; q < HALF; q++) {
+            if (kinds.at[q] == NO_PAIR) continue;
+            float similar = x.at[q];
+            if (scaled_of[0]) {
+                const float *squares = of.squares + head * tokens;
+                const float size = sqrtf(squares[first + q / 2 * 8]) * sqrtf(squares[second + q % 2]);
+                similar = size > 0 ? similar / size : 0.0f;
             }
+            own[q] += (double)similar;
         }
     }
-    float *parts = to + (((i64)blockIdx.y * of.heads + h) * halves + warp) * HALF * WARP + lane;
-#pragma unroll
-    for (int m = 0; m < OF_WARP; m++) {
-        if (warp + m * TILE_WARPS >= halves) break;
-        for (int q = 0; q < HALF; q++) parts[(m * TILE_WARPS * HALF + q) * WARP] = sums[m][q];
+    for (int q = 0; q < HALF; q++) shared[(share * HALF + q) * 2 * WARP + k] = own[q];
+    __syncthreads();
+    if (share) return;
+    for (int q = 0; q < HALF; q++) {
+        const int i = first + q / 2 * 8, j = second + q % 2;
+        double sum = 0;
+        for (int other = 0; other < SHARES; other++) sum += shared[(other * HALF + q) * 2 * WARP + k];
+        if (i < j && j < tokens) sums[((i64)h * length + i) * length + j] += sum;
     }
-}
-
-// These added up in their order: a block to a head and a tile, a thread to a pair.
-extern "C" __global__ __launch_bounds__(256) void add_tiles(const __grid_constant__ Args of, const float *parts, double *sums, int length) {
-    const int h = blockIdx.x, k = threadIdx.x, lane = k % WARP, q = k / WARP % HALF;
-    const Strips at(blockIdx.y);
-    const int i = at.one + lane / 4 + q / 2 * 8, j = at.other + k / (HALF * WARP) * 8 + lane % 4 * 2 + q % 2;
-    if (i >= j || j >= of.tokens) return;
-    const float *own = parts + ((i64)h * gridDim.y + blockIdx.y) * CELLS + k;
-    double sum = 0;
-    for (int part = 0; part < (of.windows + TOGETHER - 1) / TOGETHER; part++) sum += (double)own[(i64)part * of.heads * gridDim.y * CELLS];
-    sums[((i64)h * length + i) * length + j] += sum;
 }

@@ -170,9 +170,8 @@ __device__ inline void add_up(int *bins) {
 }
 
 // Focal tokens at every threshold, a warp to each.
-template <class On> __device__ inline void focal_tokens(const Args &of, const On &on, int b, i64 head, int distinct) {
+template <class On> __device__ inline void focal_tokens(const Args &of, const On &on, const int *by_count, int b, i64 head, int distinct) {
     const int lane = threadIdx.x % WARP;
-    const int *by_count = of.by_count + b * of.most_ids;
     for (int k = threadIdx.x / WARP; k < STEPS; k += blockDim.x / WARP) {
         int number = 0, best, of_null;
         for (int t = lane; t < distinct; t += WARP) number += on.times_of(t * BINS + k + 2);
@@ -273,10 +272,10 @@ template <class On> __device__ inline void level_of_window(const Args &of, On &o
     if (MAPS > 0) masks(of, on, head, n, largest);
     for (int t = thread; t < 2 * distinct; t += threads) add_up((t % 2 ? on.both : on.times) + t / 2 * BINS);
     __syncthreads();
-    focal_tokens(of, on, b, head, distinct);
+    focal_tokens(of, on, of.by_count + b * of.most_ids, b, head, distinct);
     __syncthreads();
     if (on.best_of[0] < 0) return;
-    match(on.high, 1, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
+    match(on.high, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
     const float *outputs = of.products + (OUTPUTS * of.windows * of.heads + head) * of.tokens * of.tokens;
     describe_focal(of, on, S, outputs, of.tokens + 1, b, head, n, largest);
 }

@@ -210,62 +210,71 @@ __device__ inline double with_lengths(const float *lengths, const int *degree, i
     return of_x && of_y ? xy / sqrt(xx * yy) : 0.0;
 }
 
-// What follows from the bins of all pairs. All threads have counted.
+// The wins of a contrast in a reading or map, over the bands. By half a warp; `real` for all of it or for none.
+__device__ inline void add_wins(const Args &of, const Order &on, i64 head, int k, bool real) {
+    const int own = threadIdx.x % ORDER_BINS, bands = of.bands, v = k / (CONTRASTS + 1), c = k % (CONTRASTS + 1);
+    double wins = 0, weight = 0;
+    for (int band = own; band < bands && real; band += ORDER_BINS) {
+        const Won won = on.won[(v * bands + band) * (CONTRASTS + 1) + c];
+        if (!won.n1 || !won.n0) continue;
+        const double over = 1.0 / (won.n1 + won.n0);
+        wins += 0.5 * won.twice * over;
+        weight += (double)won.n1 * won.n0 * over;
+    }
+    for (int away = ORDER_BINS / 2; away > 0; away /= 2) {
+        wins += __shfl_xor_sync(FULL, wins, away);
+        weight += __shfl_xor_sync(FULL, weight, away);
+    }
+    if (own || !real) return;
+    if (v < READINGS) of.wins[(head * READINGS + v) * (CONTRASTS + 1) + c] = wins;
+    else if (c < CONTRASTS) of.map_wins[(head * MAPS + v - READINGS) * CONTRASTS + c] = wins;
+    if (v == 0 && c == CONTRASTS) of.inside[head] = weight;
+}
+
+// What follows from the bins of all pairs, and from top pairs of each token and id. All threads have counted.
 __device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, int pairs, int distinct) {
-    const Args &out = of;
-    const int thread = threadIdx.x, threads = blockDim.x, lane = thread % WARP, warp = thread / WARP, warps = threads / WARP;
-    const int bands = of.bands, kinds = bands * RELATIONS;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const int kinds = of.bands * RELATIONS;
     const i64 head = (i64)b * of.heads + h;
+    const int *last = on.histogram + ORDER_BINS - 1; // bins of top pairs
     if (pairs < 1 << 16) count_wins<unsigned>(of, on, n);
     else count_wins<i64>(of, on, n);
-    for (int r = 0; r < READINGS; r++) { // top pairs: those in the last bin
+    for (int r = warps - 1 - warp; r < READINGS; r += warps) {
         int number = 0;
-        for (int k = thread; k < kinds; k += threads) number += on.histogram[(r * on.kinds + k) * ORDER_BINS + ORDER_BINS - 1];
-        if (number) atomicAdd(&on.count[r], number);
-    }
-    const int *id_number = of.id_number + b * of.counting, *by_count = of.by_count + b * of.most_ids;
-    for (int k = thread; k < READINGS * n; k += threads) {
-        const int r = k / n, i = k % n, own_degree = on.degree[r * on.tokens + i];
-        if (own_degree) atomicAdd(&on.times[r * on.ids + id_number[i]], own_degree);
+        for (int k = lane; k < kinds; k += WARP) number += last[(r * on.kinds + k) * ORDER_BINS];
+        number = sum_of_warp(number);
+        if (lane == 0) on.count[r] = number;
     }
     __syncthreads();
-    for (int k = thread / ORDER_BINS; k < (SHOWN * (CONTRASTS + 1) + 1) / 2 * 2; k += threads / ORDER_BINS) { // over the bands
-        const bool real = k < SHOWN * (CONTRASTS + 1); // the halves of a warp stay together
-        const int v = k / (CONTRASTS + 1), c = k % (CONTRASTS + 1);
-        double wins = 0, weight = 0;
-        for (int band = thread % ORDER_BINS; band < bands && real; band += ORDER_BINS) {
-            const Won won = on.won[(v * bands + band) * (CONTRASTS + 1) + c];
-            if (!won.n1 || !won.n0) continue;
-            const double over = 1.0 / (won.n1 + won.n0);
-            wins += 0.5 * won.twice * over;
-            weight += (double)won.n1 * won.n0 * over;
-        }
-        for (int away = ORDER_BINS / 2; away > 0; away /= 2) {
-            wins += __shfl_xor_sync(FULL, wins, away);
-            weight += __shfl_xor_sync(FULL, weight, away);
-        }
-        if (thread % ORDER_BINS || !real) continue;
-        if (v < READINGS) out.wins[(head * READINGS + v) * (CONTRASTS + 1) + c] = wins;
-        else if (c < CONTRASTS) out.map_wins[(head * MAPS + v - READINGS) * CONTRASTS + c] = wins;
-        if (v == 0 && c == CONTRASTS) out.inside[head] = weight;
-    }
-    for (int r = 0; r < READINGS; r++) {
-        const int *last = on.histogram + r * on.kinds * ORDER_BINS + ORDER_BINS - 1;
-        if (pairs < of.fewest_for_top || on.count[r] * of.least_top < pairs) {
-            if (thread == 0) atomicAdd(&out.top_few[h * READINGS + r], 1ull);
-            continue; // for all threads
-        }
-        for (int k = thread; k < kinds; k += threads)
-            if (last[k * ORDER_BINS]) atomicAdd(&out.top_pairs[((i64)h * READINGS + r) * kinds + k], (u64)last[k * ORDER_BINS]);
-        match(last, ORDER_BINS, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, out.top_matched + (head * READINGS + r) * COMPARISONS * 2);
-        if (warp == (2 * r + 2) % warps) {
-            int best, of_null;
-            largest_id([&](int t) { return on.times[r * on.ids + t]; }, by_count, on.null_, distinct, best, of_null);
-            if (lane == 0) { out.top[head * READINGS + r] = best; out.top_null[head * READINGS + r] = of_null; }
-        }
-        if (warp == (2 * r + 3) % warps) {
-            const double with = with_lengths(on.norms + OUTPUTS * on.tokens, on.degree + r * on.tokens, n);
-            if (lane == 0) out.with_norms[head * READINGS + r] = with;
+    constexpr int MATCHES = 2 * COMPARISONS, WINS = (SHOWN * (CONTRASTS + 1) + 1) / 2;
+    for (int task = warp; task < 3 * READINGS + MATCHES + WINS; task += warps) { // the longest come first
+        if (task < 3 * READINGS) {
+            const int r = task % READINGS;
+            if (pairs < of.fewest_for_top || on.count[r] * of.least_top < pairs) {
+                if (task < READINGS && lane == 0) atomicAdd(&of.top_few[h * READINGS + r], 1ull);
+            } else if (task < READINGS) {
+                const double with = with_lengths(on.norms + OUTPUTS * on.tokens, on.degree + r * on.tokens, n);
+                if (lane == 0) of.with_norms[head * READINGS + r] = with;
+            } else if (task < 2 * READINGS) {
+                int best, of_null;
+                largest_id([&](int t) { return on.times[r * on.ids + t]; }, of.by_count + b * of.most_ids, on.null_, distinct, best, of_null);
+                if (lane == 0) { of.top[head * READINGS + r] = best; of.top_null[head * READINGS + r] = of_null; }
+            } else
+                for (int k = lane; k < kinds; k += WARP) {
+                    const int number = last[(r * on.kinds + k) * ORDER_BINS];
+                    if (number) atomicAdd(&of.top_pairs[((i64)h * READINGS + r) * kinds + k], (u64)number);
+                }
+        } else if (task < 3 * READINGS + MATCHES) {
+            const int c = task - 3 * READINGS;
+            double sums[READINGS];
+            matched<READINGS>(last, ORDER_BINS, on.kinds * ORDER_BINS, of.match_weights + ((i64)b * MATCHES + c) * kinds, kinds, sums);
+            for (int r = 0; r < READINGS; r++) {
+                const bool none = pairs < of.fewest_for_top || on.count[r] * of.least_top < pairs;
+                if (lane == 0 && !none) of.top_matched[(head * READINGS + r) * MATCHES + c] = sums[r];
+            }
+        } else {
+            const int k = 2 * (task - 3 * READINGS - MATCHES) + lane / ORDER_BINS;
+            add_wins(of, on, head, k, k < SHOWN * (CONTRASTS + 1));
         }
     }
 }
@@ -295,12 +304,16 @@ extern "C" __global__ __launch_bounds__(256, 3) void by_order(const __grid_const
         }
     }
     __syncthreads();
-    null_keys(of, b, h, distinct, on.keys);
+    for (int r = thread; r < distinct; r += threads) null_key(of, b, h, r, on.keys);
     find_edges(of, own, on, b); // waits for everybody
     place_null(of, b, h, distinct, on.keys, on.null_, thread, threads);
     __syncthreads();
     Moments moments(own);
     count_pairs(of, own, on, moments, b);
     join_moments(of, on, moments.sums, moments.largest, moments.varies, head, pairs); // waits for everybody
+    for (int k = thread; k < READINGS * n; k += threads) {
+        const int degree = on.degree[k / n * on.tokens + k % n];
+        if (degree) atomicAdd(&on.times[k / n * on.ids + of.id_number[b * of.counting + k % n]], degree);
+    }
     sum_up(of, on, b, h, n, pairs, distinct);
 }

@@ -15,8 +15,8 @@ __device__ inline unsigned tokens_of(int number, int n) {
 
 // Pairs of a window of at most 128 tokens in tiles of 16 by 16, as matrix units multiply them: one for every two strips of
 // 16 tokens, the first not after the second. A half of a tile is 16 by 8. Lane 4g + t of a warp has four pairs of a half: the
-// tokens g and g + 8 of the one strip with 2t and 2t + 1 (8 more in the second half) of the other, in this order. The first
-// pairs of all lanes lie side by side, then the second ones.
+// tokens g and g + 8 of the one strip with 2t and 2t + 1 (8 more in the second half) of the other, in this order. They lie
+// side by side, so that they are loaded and stored together.
 
 #define HALF 4 /* pairs of a lane in half a tile */
 #define CELLS (2 * HALF * WARP)
@@ -34,15 +34,16 @@ struct Strips {
     }
 };
 
-// Where the pair of the tokens i < j lies among the numbers of a window: (tiles, 2, HALF, WARP).
+// Where the pair of the tokens i < j lies among the numbers of a window: (tiles, 2, WARP, HALF).
 __device__ inline int cell_of(int i, int j) {
     const int lane = i % 8 * 4 + j % 8 / 2, place = i % 16 / 8 * 2 + j % 2;
-    return (((tiles_of_strips(j / 16) + i / 16) * 2 + j % 16 / 8) * HALF + place) * WARP + lane;
+    return (((tiles_of_strips(j / 16) + i / 16) * 2 + j % 16 / 8) * WARP + lane) * HALF + place;
 }
+
+struct alignas(8) FourKinds { short at[HALF]; }; // of a lane, in half a tile
 
 // The kinds of pairs once more, as `by_tile` and `level_tile` want them: in bytes of a table of order bins. One more than there
 // are where there is no pair.
-#define MOST_BANDS 14
 #define MOST_KINDS (MOST_BANDS * RELATIONS)
 #define OF_KIND (ORDER_BINS * (int)sizeof(int))
 #define NO_PAIR (MOST_KINDS * OF_KIND)

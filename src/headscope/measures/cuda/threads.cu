@@ -93,13 +93,23 @@ template <class Times> __device__ inline void largest_id(const Times &times, con
     of_null = (int)smallest_of_warp(other == most_other ? other_id : FULL);
 }
 
+// Numbers of pairs of each kind, which lie `stride` apart, times a weight of each, added up; of several tables at a time. By one
+// warp.
+template <int TABLES> __device__ inline void matched(const int *numbers, int stride, int table, const double *weights, int kinds, double *sums) {
+    for (int r = 0; r < TABLES; r++) sums[r] = 0;
+#pragma unroll 4
+    for (int k = threadIdx.x % WARP; k < kinds; k += WARP) {
+        const double weight = weights[k];
+        for (int r = 0; r < TABLES; r++) sums[r] += numbers[r * table + k * stride] * weight;
+    }
+    for (int r = 0; r < TABLES; r++) sums[r] = added(sums[r]);
+}
+
 // a and b of each comparison, from how many pairs of each kind are high. A warp to each number.
-__device__ inline void match(const int *kinds, int stride, const double *weights, int number, double *to) {
+__device__ inline void match(const int *high, const double *weights, int kinds, double *to) {
     for (int c = threadIdx.x / WARP; c < 2 * COMPARISONS; c += blockDim.x / WARP) {
-        double sum = 0;
-        for (int k = threadIdx.x % WARP; k < number; k += WARP)
-            if (kinds[k * stride]) sum += kinds[k * stride] * weights[(i64)c * number + k];
-        sum = added(sum);
+        double sum;
+        matched<1>(high, 1, 0, weights + (i64)c * kinds, kinds, &sum);
         if (threadIdx.x % WARP == 0) to[c] = sum;
     }
 }

@@ -12,20 +12,20 @@ from headscope.measures.cuda.arguments import (
     LEVEL_WARPS,
     MOST_BANDS,
     POINTERS,
+    SHARES,
     TILE,
     TILE_WARPS,
-    TOGETHER,
     WARP,
+    add_tiles_bytes,
     by_tile_bytes,
     cells_of,
     level_tile_bytes,
     packed,
-    products_bytes,
     tiles_of,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.device_layer import LOW, laid_out
-from headscope.measures.cuda.device_sums import WIDE, DeviceSums
+from headscope.measures.cuda.device_sums import DeviceSums
 from headscope.measures.cuda.kernels import Kernels
 from headscope.measures.cuda.layout import Filled
 from headscope.measures.variables import MATRIX
@@ -76,7 +76,6 @@ class TileLayers:
             ("by_tile", (many, size), WARP * TILE_WARPS, by_tile_bytes(sums.constants)),
             ("level_tile", (many, sums.blocks(numbers, memory, kernels)), WARP * LEVEL_WARPS, memory),
         )
-        self._parts = torch.empty((-(-size // TOGETHER), many, cells_of(tokens)), dtype=torch.float32, device=device)
         self._tiles = tiles_of(tokens)
 
     def _vectors(self, heads: LayerHeads) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
@@ -103,10 +102,9 @@ class TileLayers:
         for name, grid, threads, memory in self._launches:
             launch(name, grid, threads, memory, packed_once)
         if MATRIX in sums.kept.arrays:
-            parts, many = self._parts, self._parts.shape[1]
-            launch("add_products", (many, len(parts)), WARP * TILE_WARPS, products_bytes(), packed_once, parts)
-            launch("add_tiles", (many, self._tiles), WIDE, 0, packed_once, parts, sums.kept.view(room, MATRIX),
-                   sums.shape.length)  # fmt: skip
+            whole = sums.kept.view(room, MATRIX)
+            launch("add_tiles", (len(whole), self._tiles), SHARES * cells_of(1) // 4, add_tiles_bytes(), packed_once,
+                   whole, sums.shape.length)  # fmt: skip
 
 
 def by_eight(vectors: Tensor) -> Tensor:

@@ -5,26 +5,46 @@
 #define FAR_BELOW -1000.0f      /* a power of two that is nothing */
 #define SCALE 32768.0f          /* of roots, so that small ones have their digits in 16 bits, too */
 
-// Scores of sixteen queries and half of the keys, by each of sixteen warps: as D of a product of matrices lies in lanes.
-template <int KIND> __device__ inline void score(const unsigned *queries, const unsigned *keys, int depth, float (*sums)[4]) {
-    const int lane = threadIdx.x % WARP, strip = threadIdx.x / WARP % 8 * 16, columns = threadIdx.x / WARP / 8 * 64;
-    const unsigned *left = queries + (strip + lane % 16) * STRIDE + lane / 16 * 4;
-    const unsigned *right = keys + (columns + lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * 4;
+// Scores of sixteen queries and three eighths of the keys, or what is left of these: a part of a row of each. Two parts to a
+// warp, as D of a product of matrices lies in lanes.
+#define PART 48  /* keys */
+#define WIDE_OF 3 /* times sixteen keys of a part, at most */
+#define PARTS_OF_WARP (8 * ROW_PARTS / TILE_WARPS)
+static_assert((ROW_PARTS - 1) * PART < TILE && ROW_PARTS * PART >= TILE && PART == 16 * WIDE_OF, "parts make a row");
+static_assert(PARTS_OF_WARP * TILE_WARPS == 8 * ROW_PARTS, "warps have as many parts each");
+struct ScorePart {
+    int strip, first, wide, number; // the first query, the first key, how many times sixteen keys, which of the parts
+
+    __device__ ScorePart(int k) { // of those of this warp
+        const int part = threadIdx.x / WARP + k * TILE_WARPS;
+        number = part / 8, strip = part % 8 * 16, first = number * PART;
+        wide = TILE - first < PART ? (TILE - first) / 16 : WIDE_OF;
+    }
+};
+
+// In lanes: scores of sixteen keys, of the queries g and g + 8 with 2t and 2t + 1, then with those eight further on.
+typedef float Scores[WIDE_OF][2][4];
+
+template <int KIND> __device__ inline void score(const unsigned *queries, const unsigned *keys, const ScorePart &part, int depth, Scores &scores) {
+    const int lane = threadIdx.x % WARP;
+    const unsigned *left = queries + (part.strip + lane % 16) * STRIDE + lane / 16 * 4;
+    const unsigned *right = keys + (part.first + lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * 4;
 #pragma unroll 1
     for (int k = 0; k < depth; k += 8) {
         unsigned a[4], c[4];
         load_fragments(a, left + k);
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
+        for (int e = 0; e < WIDE_OF; e++) {
+            if (e >= part.wide) break;
             load_fragments(c, right + 16 * e * STRIDE + k);
-            multiply_vectors<KIND>(sums[2 * e], a, c);
-            multiply_vectors<KIND>(sums[2 * e + 1], a, c + 2);
+            multiply_vectors<KIND>(scores[e][0], a, c);
+            multiply_vectors<KIND>(scores[e][1], a, c + 2);
         }
     }
 }
 
 // The same of all numbers of the vectors. The first stretch was fetched.
-__device__ inline void score_all(const Args &of, Chip &on, int b, int h, float (*sums)[4]) {
+__device__ inline void score_all(const Args &of, Chip &on, int b, int h, Scores *scores) {
     const int queries = of.queries_of[b], keys = of.keys_of[b], width = of.score_width;
     unsigned *left = on.word + TILE * STRIDE, *right = left + TILE * STRIDE;
     const i64 of_query = b * of.query_batch + h * of.query_head, of_key = b * of.key_batch + h * of.key_groups / of.heads * of.key_group;
@@ -38,135 +58,153 @@ __device__ inline void score_all(const Args &of, Chip &on, int b, int h, float (
             __syncthreads();
         }
         const int depth = width - first < DEPTH ? (width - first + 1) / 2 : DEPTH / 2;
-        if (of.score_kind == 1) score<1>(left, right, depth, sums);
-        else score<2>(left, right, depth, sums);
+#pragma unroll
+        for (int k = 0; k < PARTS_OF_WARP; k++) {
+            if (of.score_kind == 1) score<1>(left, right, ScorePart(k), depth, scores[k]);
+            else score<2>(left, right, ScorePart(k), depth, scores[k]);
+        }
     }
 }
 
-// Scores to roots of weights that are not over their sum yet, with what half a row comes to.
-__device__ inline void begin_softmax(const Args &of, const Chip &on, int b, float (*sums)[4]) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP;
-    const int strip = warp % 8 * 16, columns = warp / 8 * 64, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b];
+// Scores to roots of weights that are not over their sum yet, with what a part of a row comes to.
+__device__ inline void begin_softmax(const Args &of, const Chip &on, int b, const ScorePart &part, Scores &scores) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b];
     const float scaling = (float)of.scaling * TO_ROOT;
     const bool all = !of.allowed && keys == TILE; // are read
 #pragma unroll
     for (int f = 0; f < 2; f++) { // the row g of the strip, and the row g + 8
-        const int i = strip + g + 8 * f;
+        const int i = part.strip + g + 8 * f;
         float largest = -infinity(), sum = 0, spread = 0;
         if (!all) {
             const unsigned char *allowed = of.allowed ? of.allowed + ((i64)b * tokens + (i < queries ? i : 0)) * tokens : 0;
 #pragma unroll
-            for (int e = 0; e < 8; e++)
-                for (int q = 2 * f; q < 2 * f + 2; q++) {
-                    const int j = columns + 8 * e + 2 * t + q % 2;
-                    if (j >= keys || (allowed && !allowed[j])) sums[e][q] = -infinity();
-                }
+            for (int e = 0; e < WIDE_OF; e++) {
+                if (e >= part.wide) break;
+                for (int c = 0; c < 2; c++)
+                    for (int q = 2 * f; q < 2 * f + 2; q++) {
+                        const int j = part.first + 16 * e + 8 * c + 2 * t + q % 2;
+                        if (j >= keys || (allowed && !allowed[j])) scores[e][c][q] = -infinity();
+                    }
+            }
         }
 #pragma unroll
-        for (int e = 0; e < 8; e++)
-            for (int q = 2 * f; q < 2 * f + 2; q++) largest = fmaxf(largest, sums[e][q]);
+        for (int e = 0; e < WIDE_OF; e++) {
+            if (e >= part.wide) break;
+            for (int c = 0; c < 2; c++)
+                for (int q = 2 * f; q < 2 * f + 2; q++) largest = fmaxf(largest, scores[e][c][q]);
+        }
         largest = most_of_four(largest) * scaling; // which is above zero
         const float from = largest == -infinity() ? 0.0f : largest;
 #pragma unroll
-        for (int e = 0; e < 8; e++)
-            for (int q = 2 * f; q < 2 * f + 2; q++) {
-                const float away = !all && sums[e][q] == -infinity() ? FAR_BELOW : fused(sums[e][q], scaling, -from);
-                const float root = power_of_two(away), part = root * root;
-                sums[e][q] = root;
-                sum += part;
-                spread = fused(part, away, spread);
-            }
+        for (int e = 0; e < WIDE_OF; e++) {
+            if (e >= part.wide) break;
+            for (int c = 0; c < 2; c++)
+                for (int q = 2 * f; q < 2 * f + 2; q++) {
+                    const float away = !all && scores[e][c][q] == -infinity() ? FAR_BELOW : fused(scores[e][c][q], scaling, -from);
+                    const float root = power_of_two(away), weight = root * root;
+                    scores[e][c][q] = root;
+                    sum += weight;
+                    spread = fused(weight, away, spread);
+                }
+        }
         sum = added_by_four(sum), spread = added_by_four(spread);
-        if (t == 0) on.parts[warp / 8 * TILE + i] = {largest, sum, spread};
+        if (t == 0) on.parts[part.number * TILE + i] = {largest, sum, spread};
     }
 }
 
 // Roots of weights, as upper and lower halves in 16 bits: 22 bits of them; sums of columns, and how even each row is.
-__device__ inline void end_softmax(const Args &of, const Chip &on, int b, float (*sums)[4]) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP;
-    const int strip = warp % 8 * 16, columns = warp / 8 * 64, queries = of.queries_of[b];
-    float of_columns[16], by[2];
+__device__ inline void end_softmax(const Args &of, const Chip &on, int b, const ScorePart &part, Scores &scores) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, queries = of.queries_of[b];
+    float by[2];
 #pragma unroll
     for (int f = 0; f < 2; f++) {
-        const int i = strip + g + 8 * f;
-        const RowPart one = on.parts[i], two = on.parts[TILE + i];
-        const float largest = fmaxf(one.largest, two.largest);
-        const float of_one = one.largest == -infinity() ? 0.0f : power_of_two(one.largest - largest);
-        const float of_two = two.largest == -infinity() ? 0.0f : power_of_two(two.largest - largest);
-        const float sum = of_one * of_one * one.sum + of_two * of_two * two.sum;
+        const int i = part.strip + g + 8 * f;
+        float largest = -infinity(), sum = 0, spread = 0, own = 0;
+        RowPart row[ROW_PARTS];
+        for (int p = 0; p < ROW_PARTS; p++) row[p] = on.parts[p * TILE + i], largest = fmaxf(largest, row[p].largest);
+        for (int p = 0; p < ROW_PARTS; p++) {
+            const float away = row[p].largest - largest, of_part = row[p].largest == -infinity() ? 0.0f : power_of_two(away), square = of_part * of_part;
+            sum = fused(square, row[p].sum, sum);
+            spread += of_part > 0 ? square * fused(row[p].sum, away, row[p].spread) : 0.0f;
+            if (p == part.number) own = of_part;
+        }
         const bool reads = i < queries && sum != 0; // a sum that is no number stays so
-        by[f] = reads ? (warp < 8 ? of_one : of_two) * over_root(sum) * SCALE : 0.0f;
-        if (t == 0 && warp < 8) {
-            const float of_first = of_one > 0 ? of_one * of_one * (one.spread + one.sum * (one.largest - largest)) : 0.0f;
-            const float of_second = of_two > 0 ? of_two * of_two * (two.spread + two.sum * (two.largest - largest)) : 0.0f;
-            on.spread[i] = reads ? logarithm(sum) - FROM_ROOT * (of_first + of_second) / sum : 0.0f;
-        }
+        by[f] = reads ? own * over_root(sum) * SCALE : 0.0f;
+        if (t == 0 && part.number == 0) on.spread[i] = reads ? logarithm(sum) - FROM_ROOT * spread / sum : 0.0f;
     }
-    unsigned *upper = on.word + (strip + g) * ROW + columns / 2 + t, *lower = upper + PLANE;
+    unsigned *upper = on.word + (part.strip + g) * ROW + part.first / 2 + t, *lower = upper + PLANE;
+    float *to = on.of_strips + part.strip / 16 * TILE + part.first + lane / 16 * 8 + 2 * t + lane / 8 % 2;
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
-        of_columns[2 * e] = of_columns[2 * e + 1] = 0;
-        for (int f = 0; f < 2; f++) {
-            const float x = sums[e][2 * f] * by[f], y = sums[e][2 * f + 1] * by[f];
-            of_columns[2 * e] = fused(x, x, of_columns[2 * e]), of_columns[2 * e + 1] = fused(y, y, of_columns[2 * e + 1]);
-            const unsigned word = two_halves(x, y);
-            upper[8 * f * ROW + 4 * e] = word;
-            lower[8 * f * ROW + 4 * e] = two_halves(x - lower_half(word), y - upper_half(word));
+    for (int e = 0; e < WIDE_OF; e++) {
+        if (e >= part.wide) break;
+        float of_columns[4]; // of these keys: 2t, 2t + 1, and those eight further on
+        for (int c = 0; c < 2; c++) {
+            of_columns[2 * c] = of_columns[2 * c + 1] = 0;
+            for (int f = 0; f < 2; f++) {
+                const float x = scores[e][c][2 * f] * by[f], y = scores[e][c][2 * f + 1] * by[f];
+                of_columns[2 * c] = fused(x, x, of_columns[2 * c]), of_columns[2 * c + 1] = fused(y, y, of_columns[2 * c + 1]);
+                const unsigned word = two_halves(x, y);
+                upper[8 * f * ROW + 8 * e + 4 * c] = word;
+                lower[8 * f * ROW + 8 * e + 4 * c] = two_halves(x - lower_half(word), y - upper_half(word));
+            }
         }
+        deal_out<2, 1>(of_columns, 16); // each lane ends with one of the sixteen, and shares it with another lane
+        const float sum = of_columns[0] + __shfl_xor_sync(FULL, of_columns[0], 4);
+        if (lane / 4 % 2 == 0) to[16 * e] = sum * (1 / SCALE / SCALE);
     }
-    deal_out<8, 2>(of_columns, 16); // each lane ends with two of the sixteen columns
-    *(Pair *)(on.of_strips + warp % 8 * TILE + columns + 8 * g + 2 * t) = {of_columns[0] * (1 / SCALE / SCALE), of_columns[1] * (1 / SCALE / SCALE)};
 }
 
-// How much the tokens of pairs read each other, and rows of the map compared with rows, for the halves of tiles of a warp.
-__device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, int halves, int keys, float (*direct)[HALF], float (*rows)[HALF]) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP, tokens = of.tokens;
-#pragma unroll
-    for (int m = 0; m < OF_WARP; m++) {
-        const int half = warp + m * TILE_WARPS;
-        for (int q = 0; q < HALF; q++) rows[m][q] = direct[m][q] = 0;
-        if (half >= halves) break;
-        const Strips at(half / 2);
-        const int second = at.other + half % 2 * 8;
-        const unsigned *left = on.word + (at.one + lane % 16) * ROW;
-        const unsigned *right = on.word + lane / 16 * PLANE + (second + lane % 8) * ROW + lane / 8 % 2 * 4;
-#pragma unroll 2
-        for (int k = 0; k < keys / 2; k += 8) {
-            unsigned upper[4], lower[4], other[4];
-            load_fragments(upper, left + lane / 16 * 4 + k);
-            load_fragments(lower, left + lane / 16 * 4 + k + PLANE);
-            load_fragments(other, right + k);
-            multiply_halves(rows[m], upper, other);
-            multiply_halves(rows[m], upper, other + 2);
-            multiply_halves(rows[m], lower, other);
+// How much the tokens of pairs read each other, and rows of the map compared with rows, for the tiles of a warp.
+typedef float OfTiles[OF_WARP][2][HALF];
+__device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, int tiles, int keys, OfTiles &direct, OfTiles &rows) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = of.tokens;
+    const Fragments<ROW> at_tiles;
+    for (int k = 0; k < OF_WARP * 2 * HALF; k++) rows[k / 2 / HALF][k / HALF % 2][k % HALF] = 0;
+#pragma unroll 1
+    for (int k = 0; k < keys / 2; k += 8)
+        FOR_TILES(tiles) {
+            const unsigned *left = on.word + at_tiles.left[m] + k, *right = on.word + at_tiles.right[m] + k;
+            unsigned upper[4], lower[4], other[4], other_lower[4];
+            load_fragments(upper, left);
+            load_fragments(other, right);
+            load_fragments(other_lower, right + PLANE);
+            load_fragments(lower, left + PLANE);
+            for (int half = 0; half < 2; half++) {
+                multiply_halves(rows[m][half], upper, other + 2 * half);
+                multiply_halves(rows[m][half], upper, other_lower + 2 * half);
+                multiply_halves(rows[m][half], lower, other + 2 * half);
+            }
         }
-        unsigned there[4], back[4];
-        load_fragments(there, left + lane / 16 * PLANE + second / 2);
+    FOR_TILES(tiles) {
+        const Strips at(tile);
+        const unsigned *left = on.word + at_tiles.left[m], *right = on.word + at_tiles.right[m];
+        unsigned there[4], there_lower[4], back[4], back_lower[4]; // roots of the tile; and of the tile across the diagonal, turned
+        load_fragments(there, left + at.other / 2);
+        load_fragments(there_lower, left + at.other / 2 + PLANE);
         load_turned(back, right + at.one / 2);
-        for (int q = 0; q < HALF; q++) {
-            const int i = at.one + g + q / 2 * 8, j = second + 2 * t + q % 2, r = q / 2;
-            const float x = q % 2 ? upper_half(there[r]) + upper_half(there[r + 2]) : lower_half(there[r]) + lower_half(there[r + 2]);
-            const float y = q % 2 ? upper_half(back[r]) + upper_half(back[r + 2]) : lower_half(back[r]) + lower_half(back[r + 2]);
-            direct[m][q] = fused(x, x, y * y); // but for a factor, where all tokens read as many
-            if (!of.allowed) continue;
-            const float over = i < tokens && j < tokens ? of.directions[((i64)b * tokens + i) * tokens + j] : 0.0f;
-            direct[m][q] = (x * x * on.reads[i] + y * y * on.reads[j]) * over;
-        }
+        load_turned(back_lower, right + at.one / 2 + PLANE);
+        for (int half = 0; half < 2; half++)
+            for (int q = 0; q < HALF; q++) {
+                const int i = at.one + g + q / 2 * 8, j = at.other + 8 * half + 2 * t + q % 2, to = 2 * half + q / 2;
+                const float x = q % 2 ? upper_half(there[to]) + upper_half(there_lower[to]) : lower_half(there[to]) + lower_half(there_lower[to]);
+                const float y = q % 2 ? upper_half(back[to]) + upper_half(back_lower[to]) : lower_half(back[to]) + lower_half(back_lower[to]);
+                direct[m][half][q] = fused(x, x, y * y); // but for a factor, where all tokens read as many
+                if (!of.allowed) continue;
+                const float over = i < tokens && j < tokens ? of.directions[((i64)b * tokens + i) * tokens + j] : 0.0f;
+                direct[m][half][q] = (x * x * on.reads[i] + y * y * on.reads[j]) * over;
+            }
     }
 }
 
 // What they say of pairs, where the map was. All threads have left it.
-__device__ inline void put_pairs(const Chip &on, int halves, float (*direct)[HALF], float (*rows)[HALF]) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    float *to = (float *)on.word + warp * HALF * WARP + lane;
-#pragma unroll
-    for (int m = 0; m < OF_WARP; m++) {
-        if (warp + m * TILE_WARPS >= halves) break;
-        for (int q = 0; q < HALF; q++) {
-            to[(m * TILE_WARPS * HALF + q) * WARP] = direct[m][q];
-            to[((m * TILE_WARPS + MOST_HALVES) * HALF + q) * WARP] = rows[m][q];
+__device__ inline void put_pairs(const Chip &on, int tiles, const OfTiles &direct, const OfTiles &rows) {
+    const int lane = threadIdx.x % WARP;
+    FOR_TILES(tiles)
+        for (int half = 0; half < 2; half++) {
+            const float *one = direct[m][half], *other = rows[m][half];
+            on.direct()[(2 * tile + half) * WARP + lane] = {one[0], one[1], one[2], one[3]};
+            on.rows()[(2 * tile + half) * WARP + lane] = {other[0], other[1], other[2], other[3]};
         }
-    }
 }
 
 // The sums of four columns, by each lane of a warp.
@@ -220,68 +258,69 @@ __device__ inline int passed_by(double x) { // thresholds
     return k;
 }
 
-// What tokens receive, and which of them are high. By one warp.
-__device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64 head) {
+// What tokens receive, and how many thresholds they pass, of all tokens or of those of the text: those that count. The second
+// says which tokens are high. By one warp.
+__device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64 head, bool text) {
     const int lane = threadIdx.x % WARP, wide = of.keys, keys = of.keys_of[b];
     const int *category = of.category + (i64)b * wide, *is_counting = of.is_counting + (i64)b * wide;
     const double *even = of.even + (i64)b * wide;
-    double received[4], largest = 0, largest_text = 0;
-    int counting = 0;
-    for (int k = lane; k < 2 * (STEPS + 1) * CATEGORIES; k += WARP) on.counts[k] = 0;
+    int *counts = on.counts + text * (STEPS + 1) * CATEGORIES;
+    double received[4], by[4], largest = 0, largest_text = 0;
+    int own[4], counting = 0;
+    for (int e = 0; e < 4; e++) {
+        const int j = 4 * lane + e < keys ? 4 * lane + e : 0;
+        by[e] = even[j], own[e] = category[j];
+        if (4 * lane + e < keys && is_counting[j]) counting |= 1 << e;
+    }
+    for (int k = lane; k < (STEPS + 1) * CATEGORIES; k += WARP) counts[k] = 0;
     add_columns(on, received);
     for (int e = 0; e < 4; e++) {
-        const int j = 4 * lane + e;
-        received[e] = j < keys && even[j] > 0 ? received[e] / even[j] : 0.0;
+        received[e] = 4 * lane + e < keys && by[e] > 0 ? received[e] / by[e] : 0.0;
         largest = received[e] > largest ? received[e] : largest;
-        if (j >= keys || !is_counting[j]) continue;
-        counting |= 1 << e;
-        largest_text = received[e] > largest_text ? received[e] : largest_text;
+        if (counting >> e & 1) largest_text = received[e] > largest_text ? received[e] : largest_text;
     }
     largest = most(largest), largest_text = most(largest_text); // waits for the lanes
+    int number = 0; // of high tokens
     for (int e = 0; e < 4; e++) {
         const int j = 4 * lane + e;
-        if (j >= wide) break;
         double share = j < keys && largest > 0 ? received[e] / largest : 0.0;
-        int high = 0, passed = 0;
-        if (j < keys) atomicAdd(&on.counts[passed_by(share) * CATEGORIES + category[j]], 1);
-        if (counting >> e & 1 && largest_text > 0) {
-            share = share / (largest_text / largest);
-            high = share > of.theta, passed = passed_by(share);
-            atomicAdd(&on.counts[(STEPS + 1 + passed) * CATEGORIES + category[j]], 1);
-        }
-        on.token[j].high = high;
+        const bool counts_too = text ? counting >> e & 1 && largest_text > 0 : j < keys;
+        if (text && counts_too) share = share / (largest_text / largest);
+        const int passed = counts_too ? passed_by(share) : 0, high = counts_too && share > of.theta;
+        if (counts_too) atomicAdd(&counts[passed * CATEGORIES + own[e]], 1);
+        if (!text || j >= wide) continue;
+        on.token[j].high = high, number += high;
         of.high[head * wide + j] = high, of.passed[head * wide + j] = passed;
     }
-    __syncwarp();
-    if (lane >= 2 * CATEGORIES) return;
-    u64 *to = (lane < CATEGORIES ? of.attended : of.attended_text) + (i64)h * STEPS * CATEGORIES + lane % CATEGORIES;
-    const int *own = on.counts + lane / CATEGORIES * (STEPS + 1) * CATEGORIES + lane % CATEGORIES;
-    int sum = 0;
-#pragma unroll 1
-    for (int k = STEPS; k > 0; k--) { // tokens that pass so many or more
-        sum += own[k * CATEGORIES];
-        if (sum) atomicAdd(&to[(k - 1) * CATEGORIES], (u64)sum);
+    number = sum_of_warp(number); // waits for the lanes
+    if (text && lane == 0) on.count[READINGS] = number;
+    u64 *to = (text ? of.attended_text : of.attended) + (i64)h * STEPS * CATEGORIES;
+    for (int c = 0; c < CATEGORIES; c++) {
+        int sum = lane <= STEPS ? counts[lane * CATEGORIES + c] : 0; // then of tokens that pass so many or more
+        for (int away = 1; away <= STEPS; away *= 2) {
+            const int more = __shfl_sync(FULL, sum, (lane + away) % WARP);
+            if (lane + away < WARP) sum += more;
+        }
+        if (lane > 0 && sum) atomicAdd(&to[(lane - 1) * CATEGORIES + c], (u64)sum);
     }
 }
 
-// Attention, and all that it says. What is fetched of queries and keys is there.
-__device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int halves) {
-    const int warp = threadIdx.x / WARP, keys = of.keys_of[b];
-    const i64 head = (i64)b * of.heads + h;
+// Attention, and what it says of pairs. What is fetched of vectors is there.
+__device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int tiles) {
     {
-        float sums[8][4] = {};
-        score_all(of, on, b, h, sums);
-        begin_softmax(of, on, b, sums);
+        Scores scores[PARTS_OF_WARP] = {};
+        score_all(of, on, b, h, scores);
+        measure_values(of, on, on.word + 3 * TILE * STRIDE, b, h);
+#pragma unroll
+        for (int k = 0; k < PARTS_OF_WARP; k++) begin_softmax(of, on, b, ScorePart(k), scores[k]);
         __syncthreads(); // nobody reads vectors any more
-        take_lengths(of, on, head, halves);
-        end_softmax(of, on, b, sums);
+        take_lengths(of, on, (i64)b * of.heads + h);
+#pragma unroll
+        for (int k = 0; k < PARTS_OF_WARP; k++) end_softmax(of, on, b, ScorePart(k), scores[k]);
     }
     __syncthreads();
-    if (warp == TILE_WARPS - 1) receive(of, on, b, h, head); // these have fewer tiles than others
-    if (warp == TILE_WARPS - 2) give_to_categories(of, on, b, head);
-    if (warp == TILE_WARPS - 3) take_entropy(of, on, b, head);
-    float direct[OF_WARP][HALF], rows[OF_WARP][HALF];
-    compare_in_tiles(of, on, b, halves, (keys + 15) / 16 * 16, direct, rows);
+    OfTiles direct, rows;
+    compare_in_tiles(of, on, b, tiles, (of.keys_of[b] + 15) / 16 * 16, direct, rows);
     __syncthreads();
-    put_pairs(on, halves, direct, rows);
+    put_pairs(on, tiles, direct, rows);
 }

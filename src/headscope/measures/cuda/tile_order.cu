@@ -55,88 +55,126 @@ __device__ inline int bin_of_order(float x, const float *edges, const Four &quar
     return begin + (above ? 8 : 0) + (next ? 4 : 0);
 }
 
-// One pair: its bins, what is counted by them, and moments. What is not to be counted is counted where nobody asks for it:
-// lanes that part would have to wait for each other.
-__device__ inline void count_pair_of_tile(const Chip &on, Middles &middles, const float *x, int kind, const Token &i, const Token &j, const Regions &regions) {
-    const bool real = kind != NO_PAIR;
-    constexpr int BYTES = sizeof(int), none = BYTES * Chip::NOWHERE;
-    const int region = i.high + j.high;
-    const bool marked = real & ((region == regions.one) | (region == regions.other));
-    const int of_region = kind / (OF_KIND * RELATIONS) * 2 * OF_KIND + (region != 1 ? OF_KIND : 0);
-    float moved[SHOWN];
-#pragma unroll
-    for (int v = 0; v < SHOWN; v++) {
-        const Four quarters = on.quarters[v];
-        const int bin = bin_of_order(x[v], on.edges + v * ORDER_BINS, quarters);
-        atomicAdd(&bytes_from(on.histogram + v * (MOST_KINDS + 1) * ORDER_BINS, kind + bin), 1);
-        if (v < READINGS) {
-            const int beside = v * MOST_BANDS * 2 * OF_KIND, to_degree = BYTES * (Chip::TO_DEGREE + v * TILE);
-            const bool top = real & (bin == OF_KIND - BYTES);
-            atomicAdd(&bytes_from(on.regions, marked ? of_region + beside + bin : none), 1);
-            atomicAdd(&bytes_from(on.regions, top ? to_degree + i.place : none), 1);
-            atomicAdd(&bytes_from(on.regions, top ? to_degree + j.place : none), 1);
-        }
-        moved[v] = real ? (x[v] - quarters.at[1]) * quarters.at[3] : 0.0f;
-        middles.sums[v] += moved[v];
-        middles.sums[SHOWN + v] = fused(moved[v], moved[v], middles.sums[SHOWN + v]);
-    }
-    middles.largest = fmaxf(middles.largest, real ? x[0] : -infinity());
-    for (int k = 0; k < READINGS * MAPS; k++) {
-        float &sum = middles.sums[PRODUCTS + k];
-        sum = fused(moved[k / AT_LEAST_ONE(MAPS)], moved[READINGS + k % AT_LEAST_ONE(MAPS)], sum);
-    }
-}
+// The four pairs of a lane in half a tile: their bins, what is counted by them, and moments; a reading or map after the other.
+// What is not to be counted is counted where nobody asks for it: lanes that part would have to wait for each other.
+struct PairsOfLane {
+    int kind[HALF], region[HALF]; // in bytes of the tables; none is NO_PAIR, and where nobody asks
+    float moved[READINGS][HALF];
 
-template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int halves) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, first = threadIdx.x / WARP;
-    const Regions regions(on.count[READINGS], n);
-    const short *kinds = of.cells + ((i64)b * halves + first) * (HALF * WARP) + lane;
-    const float *similar = of.similar + (head * halves + first) * (HALF * WARP) + lane, *direct = (const float *)on.word + first * HALF * WARP + lane;
-#pragma unroll 1
-    for (int half = first; half < halves; half += TILE_WARPS) {
-        const Strips at(half / 2);
-        const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
-#pragma unroll 1
-        for (int r = 0; r < 2; r++) {
-            const Token i = of_one[8 * r];
-#pragma unroll
-            for (int c = 0; c < 2; c++) {
-                const Token j = of_other[c];
-                const float s = similar[c * WARP];
-                float x[SHOWN];
-                for (int v = 0; v < READINGS; v++) {
-                    if (!scaled_of[v]) x[v] = s;
-                    else if (UNUSUAL) x[v] = over_unusual_lengths(s, i.length * j.length);
-                    else x[v] = over_lengths(s, i, j);
+    __device__ PairsOfLane(const FourKinds &kinds, const Token &i, const Token &below, const Token &j, const Token &right, const Regions &regions) {
+        const int high[HALF] = {i.high + j.high, i.high + right.high, below.high + j.high, below.high + right.high};
+        for (int q = 0; q < HALF; q++) {
+            kind[q] = kinds.at[q];
+            const bool marked = (kind[q] != NO_PAIR) & ((high[q] == regions.one) | (high[q] == regions.other));
+            const int beside = kind[q] / (OF_KIND * RELATIONS) * 2 * OF_KIND + (high[q] != 1 ? OF_KIND : 0);
+            region[q] = marked ? beside : (int)sizeof(int) * Chip::NOWHERE;
+        }
+    }
+    // Those of a reading or map.
+    template <int V> __device__ inline void count(const Chip &on, Middles &middles, const float *x, TopPairs &top) {
+        constexpr int BYTES = sizeof(int), LAST_BIN = OF_KIND - BYTES, beside = V * MOST_BANDS * 2 * OF_KIND;
+        const Four quarters = on.quarters[V];
+        const float *edges = on.edges + V * ORDER_BINS;
+        for (int q = 0; q < HALF; q++) {
+            const bool real = kind[q] != NO_PAIR;
+            const int bin = bin_of_order(x[q], edges, quarters);
+            atomicAdd(&bytes_from(on.histogram + V * (MOST_KINDS + 1) * ORDER_BINS, kind[q] + bin), 1);
+            const float away = real ? (x[q] - quarters.at[1]) * quarters.at[3] : 0.0f;
+            middles.sums[V] += away;
+            middles.sums[SHOWN + V] = fused(away, away, middles.sums[SHOWN + V]);
+            if (V == 0) middles.largest = fmaxf(middles.largest, real ? x[q] : -infinity());
+            if constexpr (V < READINGS) {
+                const bool none = region[q] == BYTES * Chip::NOWHERE;
+                atomicAdd(&bytes_from(on.regions, none ? region[q] : region[q] + beside + bin), 1);
+                top.of[q] = __ballot_sync(FULL, real & (bin == LAST_BIN));
+                moved[V][q] = away;
+            } else
+                for (int r = 0; r < READINGS; r++) {
+                    float &sum = middles.sums[PRODUCTS + r * MAPS + V - READINGS];
+                    sum = fused(moved[r][q], away, sum);
                 }
-                for (int m = 0; m < MAPS; m++) x[READINGS + m] = direct[(m * MOST_HALVES * HALF + c) * WARP];
-                count_pair_of_tile(on, middles, x, kinds[c * WARP], i, j, regions);
-            }
-            kinds += 2 * WARP, similar += 2 * WARP, direct += 2 * WARP;
         }
-        const int others = (TILE_WARPS - 1) * HALF * WARP; // of other warps
-        kinds += others, similar += others, direct += others;
+    }
+};
+
+// S in a reading.
+template <bool UNUSUAL> __device__ inline float in_reading(float x, bool scaled, const Token &i, const Token &j) {
+    if (!scaled) return x;
+    return UNUSUAL ? over_unusual_lengths(x, i.length * j.length) : over_lengths(x, i, j);
+}
+
+template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int tiles) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+    const Regions regions(on.count[READINGS], n);
+    const FourKinds *kinds = (const FourKinds *)(of.cells + (i64)b * tiles * CELLS) + lane;
+    const Four *similar = (const Four *)(of.similar + head * tiles * CELLS) + lane;
+#pragma unroll 1
+    for (int half = threadIdx.x / WARP * 2; half < 2 * tiles; half += half % 2 ? 2 * TILE_WARPS - 1 : 1) { // both of a tile
+        const Strips at(half / 2);
+        const Four s = similar[half * WARP];
+        const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
+        const Token i = of_one[0], below = of_one[8], j = of_other[0], right = of_other[1];
+        PairsOfLane pairs(kinds[half * WARP], i, below, j, right, regions);
+        TopPairs top;
+        {
+            float x[HALF];
+            const bool scaled = scaled_of[0];
+            for (int q = 0; q < HALF; q++) x[q] = in_reading<UNUSUAL>(s.at[q], scaled, q / 2 ? below : i, q % 2 ? right : j);
+            pairs.count<0>(on, middles, x, top);
+            if (lane == 0) on.top[half] = top;
+        }
+        if constexpr (READINGS > 1) {
+            float x[HALF];
+            const bool scaled = scaled_of[READINGS - 1];
+            for (int q = 0; q < HALF; q++) x[q] = in_reading<UNUSUAL>(s.at[q], scaled, q / 2 ? below : i, q % 2 ? right : j);
+            pairs.count<READINGS - 1>(on, middles, x, top);
+            if (lane == 0) on.top[2 * MOST_TILES + half] = top;
+        }
+        if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, on.direct()[half * WARP + lane].at, top);
+        if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, on.rows()[half * WARP + lane].at, top);
     }
 }
 
-// The values of sampled pairs, one to a thread.
-__device__ inline void sample_tiles(const Args &of, const Chip &on, int b, i64 head, int halves) {
-    const float *similar = of.similar + head * halves * (HALF * WARP), *direct = (const float *)on.word, *rows = direct + MOST_HALVES * HALF * WARP;
-    const int k = threadIdx.x;
-    const bool unusual = *on.unusual;
-    float x[SHOWN];
-    for (int v = 0; v < SHOWN; v++) x[v] = infinity();
-    if (k < of.sampled[b]) {
-        const unsigned sample = of.samples[(i64)b * SAMPLED + k];
-        const int i = on.position[sample >> 16], j = on.position[sample & 0xffff], cell = cell_of(i, j);
-        const float own = similar[cell];
-        for (int v = 0; v < READINGS; v++) {
-            x[v] = scaled_of[v] ? over_lengths(own, on.token[i], on.token[j]) : own;
-            if (scaled_of[v] && unusual) x[v] = over_unusual_lengths(own, on.token[i].length * on.token[j].length);
+// How many top pairs each token has, and each id. A thread to a token and a reading.
+__device__ inline void count_degrees(const Args &of, const Chip &on, int b, int n, int strips) {
+    for (int k = TILE_THREADS - 1 - threadIdx.x; k < READINGS * TILE; k += TILE_THREADS) {
+        const int place = k % TILE;
+        if (place >= n) continue;
+        const int id = of.id_number[b * of.counting + place], at = on.position[place], strip = at / 16, row = at % 8, second = at % 16 / 8;
+        const TopPairs *top = on.top + k / TILE * 2 * MOST_TILES;
+        int degree = 0;
+        for (int other = strip; other < strips; other++) // as the first token of pairs: lanes 4g to 4g + 3
+            for (int half = 0; half < 2; half++) {
+                const unsigned *own = top[2 * (tiles_of_strips(other) + strip) + half].of + 2 * second;
+                degree += __popc((own[0] >> 4 * row & 15) | (own[1] >> 4 * row & 15) << 4);
+            }
+        for (int one = 0; one <= strip; one++) { // as the second: every fourth lane
+            const unsigned *own = top[2 * (tiles_of_strips(strip) + one) + second].of + row % 2;
+            degree += __popc((own[0] >> row / 2 & 0x11111111u) | (own[2] >> row / 2 & 0x11111111u) << 1);
         }
-        for (int m = 0; m < MAPS; m++) x[READINGS + m] = m ? rows[cell] : direct[cell];
+        on.degree[k] = degree;
+        if (degree) atomicAdd(&on.times[k / TILE * TILE + id], degree);
     }
-    for (int v = 0; v < SHOWN; v++) on.sample[v * SAMPLED + k] = x[v];
+}
+
+// The values of sampled pairs.
+__device__ inline void sample_tiles(const Args &of, const Chip &on, int b, i64 head, int tiles) {
+    const float *similar = of.similar + head * tiles * CELLS, *direct = (const float *)on.direct(), *rows = (const float *)on.rows();
+    const bool unusual = *on.unusual;
+#pragma unroll 1
+    for (int k = threadIdx.x; k < SAMPLED; k += TILE_THREADS) {
+        float x[SHOWN];
+        for (int v = 0; v < SHOWN; v++) x[v] = infinity();
+        if (k < of.sampled[b]) {
+            const unsigned sample = of.samples[(i64)b * SAMPLED + k];
+            const int first = on.position[sample >> 16], second = on.position[sample & 0xffff], cell = cell_of(first, second);
+            const Token i = on.token[first], j = on.token[second];
+            const float own = similar[cell];
+            for (int v = 0; v < READINGS; v++) x[v] = unusual ? in_reading<true>(own, scaled_of[v], i, j) : in_reading<false>(own, scaled_of[v], i, j);
+            for (int m = 0; m < MAPS; m++) x[READINGS + m] = m ? rows[cell] : direct[cell];
+        }
+        for (int v = 0; v < SHOWN; v++) on.sample[v * SAMPLED + k] = x[v];
+    }
 }
 
 // The largest S, and how S goes with each map, from what warps found. By one warp, a lane to a number.
@@ -155,60 +193,64 @@ __device__ inline void join_middles(const Args &of, const Chip &on, i64 head, in
 }
 
 // From vectors to what pairs say. All threads come back from it, and nobody has left what it shares with others.
-__device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n, int halves) {
-    const int thread = threadIdx.x, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b];
+__device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n, int tiles) {
+    const int thread = threadIdx.x, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b], distinct = of.distinct[b];
     const i64 of_query = b * of.query_batch + h * of.query_head, of_key = b * of.key_batch + h * of.key_groups / of.heads * of.key_group;
     fetch_vectors(on.word, of.outputs, b * of.output_batch + h * of.output_head, of.output_token, queries, 0, of.output_width);
     fetch_vectors(on.word + TILE * STRIDE, of.queries, of_query, of.query_token, queries, 0, of.score_width);
     fetch_vectors(on.word + 2 * TILE * STRIDE, of.score_keys, of_key, of.key_token, keys, 0, of.score_width);
+    if (of.values) fetch_vectors(on.word + 3 * TILE * STRIDE, of.values, begin_of_values(of, b, h), of.value_token, keys, 0, of.value_width);
     if (thread < TILE) {
-        on.token[thread] = {0.0f, 0.0f, 0, 0};
+        on.token[thread] = {0.0f, 0.0f, 0};
         on.reads[thread] = thread < tokens ? (float)of.readable[(i64)b * tokens + thread] : 0.0f;
         on.position[thread] = thread < n ? of.positions[(i64)b * of.counting + thread] : 0;
-    }
-    if (thread == 0) *on.unusual = 0;
-    measure_values(of, on, b, h);
-    similarities(of, on, b, h, halves); // waits for everybody
-    look_in_tiles(of, on, b, h, halves);
-    if (thread < n) on.token[on.position[thread]].place = thread * (int)sizeof(int);
+    } else if (thread - TILE < distinct) null_key(of, b, h, thread - TILE, on.keys);
+    for (int k = thread; k <= Chip::NOWHERE + 1; k += TILE_THREADS) on.regions[k] = 0; // and what lies behind it
+    similarities(of, on, b, h, tiles); // waits for everybody
+    look_in_tiles(of, on, b, h, tiles);
+    if (thread < n) on.norms[thread] = on.token[on.position[thread]].length;
     __syncthreads();
 }
 
-extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __grid_constant__ Args of) {
-    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, warp = thread / WARP, lane = thread % WARP;
-    const int n = of.sizes[b], distinct = of.distinct[b], halves = 2 * tiles_of_strips((of.tokens + 15) / 16);
+// What needs the edges of order bins, and beside it what has nothing to do with them: a few warps to each.
+__device__ inline void find_edges_of_tile(const Args &of, Chip &on, int b, int h, int distinct) {
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    constexpr int of_null = TILE_WARPS - SHOWN - 4; // the warps that are left
+    static_assert(of_null >= 1, "there are warps for everything");
     const i64 head = (i64)b * of.heads + h;
-    extern __shared__ double shared[];
-    Chip on(shared);
-    begin_tile(of, on, b, h, n, halves);
-    if (n < 2) return; // the outputs were cleared before
-    if (thread < distinct) null_keys(of, b, h, distinct, on.keys);
-    sample_tiles(of, on, b, head, halves);
-    __syncthreads();
     if (warp < SHOWN) {
         sort_samples(of, on, b, warp);
         __syncwarp();
         if (lane == 0) on.quarters[warp] = quarters_of(on.edges + warp * ORDER_BINS);
-    } else if (warp < SHOWN + 4) place_null(of, b, h, distinct, on.keys, on.null_, thread - SHOWN * WARP, 4 * WARP);
-    else {
-        for (int k = thread - (SHOWN + 4) * WARP; k < on.count + READINGS + 2 - on.regions; k += TILE_THREADS - (SHOWN + 4) * WARP) on.regions[k] = 0;
-        for (int i = thread - (SHOWN + 4) * WARP; i < n; i += TILE_THREADS - (SHOWN + 4) * WARP) on.norms[i] = on.token[on.position[i]].length;
-    }
+    } else if (warp < SHOWN + 2) receive(of, on, b, h, head, warp == SHOWN);
+    else if (warp == SHOWN + 2) give_to_categories(of, on, b, head);
+    else if (warp == SHOWN + 3) take_entropy(of, on, b, head);
+    else place_null(of, b, h, distinct, on.keys, on.null_, threadIdx.x - (SHOWN + 4) * WARP, of_null * WARP);
+}
+
+extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __grid_constant__ Args of) {
+    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, warp = thread / WARP;
+    const int n = of.sizes[b], distinct = of.distinct[b], strips = (of.tokens + 15) / 16, tiles = tiles_of_strips(strips);
+    const i64 head = (i64)b * of.heads + h;
+    extern __shared__ double shared[];
+    Chip on(shared);
+    begin_tile(of, on, b, h, n, tiles);
+    sample_tiles(of, on, b, head, tiles);
     __syncthreads();
+    find_edges_of_tile(of, on, b, h, distinct);
+    __syncthreads();
+    if (n < 2) return; // what pairs come to was cleared before
     Four *to = (Four *)on.histogram;
     for (int k = thread; k < SHOWN * (MOST_KINDS + 1) * ORDER_BINS / 4; k += TILE_THREADS) to[k] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (warp < 4) {
-        const int number = sum_of_warp(thread < n ? on.token[on.position[thread]].high : 0);
-        if (lane == 0 && number) atomicAdd(&on.count[READINGS], number);
-    }
     __syncthreads();
     {
         Middles middles;
-        if (*on.unusual) count_tiles<true>(of, on, middles, b, head, n, halves);
-        else count_tiles<false>(of, on, middles, b, head, n, halves);
+        if (*on.unusual) count_tiles<true>(of, on, middles, b, head, n, tiles);
+        else count_tiles<false>(of, on, middles, b, head, n, tiles);
         middles.put(on.middles + warp * SLOTS);
     }
     __syncthreads();
-    if (warp == TILE_WARPS - 1) join_middles(of, on, head, n * (n - 1) / 2);
+    if (warp == TILE_WARPS / 2) join_middles(of, on, head, n * (n - 1) / 2);
+    count_degrees(of, on, b, n, strips);
     sum_up(of, on, b, h, n, n * (n - 1) / 2, distinct);
 }
