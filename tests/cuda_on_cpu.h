@@ -109,6 +109,7 @@ static unsigned short to_half(float x) { // to the nearest, of two the even one
     return sign | (unit == -24 ? steps : ((unit + 24) << 10) + steps);
 }
 static float power_of_two(float x) { return exp2f(x); }
+static float not_below(float least, float x) { return x < least ? least : x; }
 static float over_root(float x) { return 1 / sqrtf(x); }
 static unsigned two_halves(float x, float y) { return to_half(x) | (unsigned)to_half(y) << 16; }
 static float lower_half(unsigned word) { return from_half(word & 0xffff); }

@@ -342,7 +342,7 @@ def by_tile_bytes(constants: Constants) -> int:
     words += max(shown * (kinds + 1) * ORDER_BINS, looks)
     words += 4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS  # tokens, quarters, edges, middles
     words += max(2 * TILE, readings * 2 * tiles_of(TILE) * 4)  # keys, or top pairs
-    words += 4 * TILE + readings * (bands * 2 * ORDER_BINS + TILE) + 1  # by token; regions, times
+    words += 4 * TILE + readings * ((2 * bands + 1) * ORDER_BINS + TILE)  # by token; regions, times
     return 4 * (words + readings + 3)
 
 

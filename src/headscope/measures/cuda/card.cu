@@ -26,6 +26,16 @@ __device__ inline float exponential(float x) { return power_of_two(x * 1.4426950
 
 __device__ inline float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); } // x·y + z, rounded once
 
+__device__ inline float not_below(float least, float x) { // the larger of the two; no number where x is none
+    float y;
+#if __CUDA_ARCH__ >= 800
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(least), "f"(x));
+#else
+    y = x < least ? least : x;
+#endif
+    return y;
+}
+
 __device__ inline float over_root(float x) { // 1 / √x, likewise
     float y;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -21,14 +21,14 @@ struct Order {
     int *times;       // (READINGS, K): and of each id
     int *null_;       // (K,)
     int *count;       // (READINGS + 2,): top pairs of each reading; how many tokens are high; what varies
-    int kinds, tokens, ids; // how many there is room for
+    int kinds, beside, tokens, ids; // how many there is room for; `beside`: numbers of a reading in `regions`
 
-    __device__ Order(int kinds, int tokens, int ids) : kinds(kinds), tokens(tokens), ids(ids) {} // `Chip` lays it out otherwise
-    __device__ Order(const Args &of, double *shared) : kinds(of.bands * RELATIONS), tokens(of.counting), ids(of.most_ids) {
+    __device__ Order(int kinds, int beside, int tokens, int ids) : kinds(kinds), beside(beside), tokens(tokens), ids(ids) {} // `Chip` lays it out otherwise
+    __device__ Order(const Args &of, double *shared) : Order(of.bands * RELATIONS, of.bands * 2 * ORDER_BINS, of.counting, of.most_ids) {
         room = shared, won = (Won *)(room + WARP * MOMENTS);
         histogram = (int *)(won + SHOWN * of.bands * (CONTRASTS + 1)); // at sixteen bytes, as `regions`
         regions = histogram + SHOWN * kinds * ORDER_BINS;
-        edges = (float *)(regions + READINGS * of.bands * 2 * ORDER_BINS), sample = edges + SHOWN * ORDER_BINS;
+        edges = (float *)(regions + READINGS * beside), sample = edges + SHOWN * ORDER_BINS;
         keys = (u64 *)(sample + SHOWN * SAMPLED), norms = (float *)(keys + of.most_ids);
         position = (int *)(norms + SOURCES * of.counting), high = position + of.counting;
         degree = high + of.counting, times = degree + READINGS * of.counting, null_ = times + READINGS * of.most_ids;

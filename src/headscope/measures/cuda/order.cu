@@ -156,7 +156,7 @@ template <class Whole> __device__ inline void count_wins(const Args &of, Order &
             }
         }
         if (masked && v < READINGS) { // of the mask
-            const FourCounts *region = (const FourCounts *)(on.regions + (v * (on.kinds / RELATIONS) + band) * 2 * ORDER_BINS) + quarter;
+            const FourCounts *region = (const FourCounts *)(on.regions + v * on.beside + band * 2 * ORDER_BINS) + quarter;
             const FourCounts edge = region[0], counted = region[LANES];
             for (int e = 0; e < 4; e++) {
                 const int rest = all.at[e] - edge.at[e] - counted.at[e];
@@ -233,7 +233,7 @@ __device__ inline void add_wins(const Args &of, const Order &on, i64 head, int k
 
 // What follows from the bins of all pairs, and from top pairs of each token and id. All threads have counted.
 __device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, int pairs, int distinct) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const int lane = threadIdx.x % WARP, warp = warp_of_block(), warps = blockDim.x / WARP;
     const int kinds = of.bands * RELATIONS;
     const i64 head = (i64)b * of.heads + h;
     const int *last = on.histogram + ORDER_BINS - 1; // bins of top pairs

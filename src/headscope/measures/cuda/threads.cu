@@ -18,6 +18,9 @@
 #define FULL 0xffffffffu
 #define AT_LEAST_ONE(x) ((x) > 0 ? (x) : 1)
 
+// The number of the own warp. Every lane asks the first, so that the compiler knows that a warp stays together.
+__device__ inline int warp_of_block() { return __shfl_sync(FULL, (int)threadIdx.x / WARP, 0); }
+
 __device__ inline double added(double x) { // over the lanes of a warp, in a fixed order
     for (int k = WARP / 2; k > 0; k /= 2) x += __shfl_xor_sync(FULL, x, k);
     return x;

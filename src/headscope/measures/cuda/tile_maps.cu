@@ -15,8 +15,8 @@ static_assert(PARTS_OF_WARP * TILE_WARPS == 8 * ROW_PARTS, "warps have as many p
 struct ScorePart {
     int strip, first, wide, number; // the first query, the first key, how many times sixteen keys, which of the parts
 
-    __device__ ScorePart(int k) { // of those of this warp
-        const int part = threadIdx.x / WARP + k * TILE_WARPS;
+    __device__ ScorePart(const Chip &on, int k) { // of those of this warp
+        const int part = on.warp + k * TILE_WARPS;
         number = part / 8, strip = part % 8 * 16, first = number * PART;
         wide = TILE - first < PART ? (TILE - first) / 16 : WIDE_OF;
     }
@@ -60,8 +60,8 @@ __device__ inline void score_all(const Args &of, Chip &on, int b, int h, Scores 
         const int depth = width - first < DEPTH ? (width - first + 1) / 2 : DEPTH / 2;
 #pragma unroll
         for (int k = 0; k < PARTS_OF_WARP; k++) {
-            if (of.score_kind == 1) score<1>(left, right, ScorePart(k), depth, scores[k]);
-            else score<2>(left, right, ScorePart(k), depth, scores[k]);
+            if (of.score_kind == 1) score<1>(left, right, ScorePart(on, k), depth, scores[k]);
+            else score<2>(left, right, ScorePart(on, k), depth, scores[k]);
         }
     }
 }
@@ -77,15 +77,15 @@ __device__ inline void begin_softmax(const Args &of, const Chip &on, int b, cons
         float largest = -infinity(), sum = 0, spread = 0;
         if (!all) {
             const unsigned char *allowed = of.allowed ? of.allowed + ((i64)b * tokens + (i < queries ? i : 0)) * tokens : 0;
-#pragma unroll
-            for (int e = 0; e < WIDE_OF; e++) {
-                if (e >= part.wide) break;
-                for (int c = 0; c < 2; c++)
-                    for (int q = 2 * f; q < 2 * f + 2; q++) {
-                        const int j = part.first + 16 * e + 8 * c + 2 * t + q % 2;
-                        if (j >= keys || (allowed && !allowed[j])) scores[e][c][q] = -infinity();
-                    }
+            unsigned unread = 0; // a bit for each of the lane's keys
+#pragma unroll 1
+            for (int k = 0; k < 4 * WIDE_OF; k++) {
+                const int j = part.first + k / 2 * 8 + 2 * t + k % 2;
+                if (j >= keys || (allowed && !allowed[j])) unread |= 1u << k;
             }
+#pragma unroll
+            for (int k = 0; k < 4 * WIDE_OF; k++)
+                if (unread >> k & 1) scores[k / 4][k / 2 % 2][2 * f + k % 2] = -infinity();
         }
 #pragma unroll
         for (int e = 0; e < WIDE_OF; e++) {
@@ -100,7 +100,7 @@ __device__ inline void begin_softmax(const Args &of, const Chip &on, int b, cons
             if (e >= part.wide) break;
             for (int c = 0; c < 2; c++)
                 for (int q = 2 * f; q < 2 * f + 2; q++) {
-                    const float away = !all && scores[e][c][q] == -infinity() ? FAR_BELOW : fused(scores[e][c][q], scaling, -from);
+                    const float away = not_below(FAR_BELOW, fused(scores[e][c][q], scaling, -from));
                     const float root = power_of_two(away), weight = root * root;
                     scores[e][c][q] = root;
                     sum += weight;
@@ -158,7 +158,7 @@ __device__ inline void end_softmax(const Args &of, const Chip &on, int b, const 
 typedef float OfTiles[OF_WARP][2][HALF];
 __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, int tiles, int keys, OfTiles &direct, OfTiles &rows) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = of.tokens;
-    const Fragments<ROW> at_tiles;
+    const Fragments<ROW> at_tiles(on);
     for (int k = 0; k < OF_WARP * 2 * HALF; k++) rows[k / 2 / HALF][k / HALF % 2][k % HALF] = 0;
 #pragma unroll 1
     for (int k = 0; k < keys / 2; k += 8)
@@ -307,16 +307,16 @@ __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64
 
 // Attention, and what it says of pairs. What is fetched of vectors is there.
 __device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int tiles) {
+    measure_values(of, on, on.word + 3 * TILE * STRIDE, b, h);
     {
         Scores scores[PARTS_OF_WARP] = {};
         score_all(of, on, b, h, scores);
-        measure_values(of, on, on.word + 3 * TILE * STRIDE, b, h);
 #pragma unroll
-        for (int k = 0; k < PARTS_OF_WARP; k++) begin_softmax(of, on, b, ScorePart(k), scores[k]);
+        for (int k = 0; k < PARTS_OF_WARP; k++) begin_softmax(of, on, b, ScorePart(on, k), scores[k]);
         __syncthreads(); // nobody reads vectors any more
         take_lengths(of, on, (i64)b * of.heads + h);
 #pragma unroll
-        for (int k = 0; k < PARTS_OF_WARP; k++) end_softmax(of, on, b, ScorePart(k), scores[k]);
+        for (int k = 0; k < PARTS_OF_WARP; k++) end_softmax(of, on, b, ScorePart(on, k), scores[k]);
     }
     __syncthreads();
     OfTiles direct, rows;

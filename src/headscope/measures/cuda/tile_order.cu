@@ -43,50 +43,46 @@ struct Regions {
     }
 };
 
-// What lies so many bytes from the beginning of a table.
-template <class T> __device__ inline T &bytes_from(T *begin, int bytes) { return *(T *)((char *)begin + bytes); }
-
-// How many edges lie below a value of a reading or map, in bytes of a table of whole numbers.
-__device__ inline int bin_of_order(float x, const float *edges, const Four &quarters) {
+// Where the bin of a value of a reading or map is in the table of edges: as many lie below the value.
+__device__ inline const char *bin_of_order(float x, const char *edges, const Four &quarters) {
     const bool high = x > quarters.at[1], higher = x > (high ? quarters.at[2] : quarters.at[0]);
-    const int begin = (high ? 32 : 0) + (higher ? 16 : 0);
-    const Four three = *(const Four *)&bytes_from(edges, begin);
+    const char *at = edges + (high ? 8 * sizeof(float) : 0) + (higher ? 4 * sizeof(float) : 0);
+    const Four three = *(const Four *)at;
     const bool above = x > three.at[1], next = x > (above ? three.at[2] : three.at[0]);
-    return begin + (above ? 8 : 0) + (next ? 4 : 0);
+    return at + (above ? 2 * sizeof(float) : 0) + (next ? sizeof(float) : 0);
 }
 
 // The four pairs of a lane in half a tile: their bins, what is counted by them, and moments; a reading or map after the other.
 // What is not to be counted is counted where nobody asks for it: lanes that part would have to wait for each other.
 struct PairsOfLane {
-    int kind[HALF], region[HALF]; // in bytes of the tables; none is NO_PAIR, and where nobody asks
+    unsigned kind[HALF], region[HALF]; // in bytes of the tables
     float moved[READINGS][HALF];
 
-    __device__ PairsOfLane(const FourKinds &kinds, const Token &i, const Token &below, const Token &j, const Token &right, const Regions &regions) {
+    __device__ PairsOfLane(const Two &kinds, const Token &i, const Token &below, const Token &j, const Token &right, const Regions &regions) {
         const int high[HALF] = {i.high + j.high, i.high + right.high, below.high + j.high, below.high + right.high};
         for (int q = 0; q < HALF; q++) {
-            kind[q] = kinds.at[q];
+            kind[q] = q % 2 ? kinds.at[q / 2] >> 16 : kinds.at[q / 2] & 0xffff;
             const bool marked = (kind[q] != NO_PAIR) & ((high[q] == regions.one) | (high[q] == regions.other));
-            const int beside = kind[q] / (OF_KIND * RELATIONS) * 2 * OF_KIND + (high[q] != 1 ? OF_KIND : 0);
-            region[q] = marked ? beside : (int)sizeof(int) * Chip::NOWHERE;
+            region[q] = marked ? kind[q] / (OF_KIND * RELATIONS) * 2 * OF_KIND + (high[q] != 1 ? OF_KIND : 0) : 2 * MOST_BANDS * OF_KIND;
         }
     }
     // Those of a reading or map.
-    template <int V> __device__ inline void count(const Chip &on, Middles &middles, const float *x, TopPairs &top) {
-        constexpr int BYTES = sizeof(int), LAST_BIN = OF_KIND - BYTES, beside = V * MOST_BANDS * 2 * OF_KIND;
+    template <int V> __device__ inline void count(const Chip &on, Middles &middles, const Four &x, TopPairs &top) {
         const Four quarters = on.quarters[V];
-        const float *edges = on.edges + V * ORDER_BINS;
+        const char *edges = (const char *)(on.edges + V * ORDER_BINS);
+        // From the table of edges to those where pairs are counted by bin.
+        const int to_kinds = (int)((char *)(on.histogram + V * on.kinds * ORDER_BINS) - edges), to_regions = (int)((char *)(on.regions + V * on.beside) - edges);
         for (int q = 0; q < HALF; q++) {
             const bool real = kind[q] != NO_PAIR;
-            const int bin = bin_of_order(x[q], edges, quarters);
-            atomicAdd(&bytes_from(on.histogram + V * (MOST_KINDS + 1) * ORDER_BINS, kind[q] + bin), 1);
-            const float away = real ? (x[q] - quarters.at[1]) * quarters.at[3] : 0.0f;
+            const char *bin = bin_of_order(x.at[q], edges, quarters);
+            atomicAdd((int *)(bin + kind[q] + to_kinds), 1);
+            const float away = real ? (x.at[q] - quarters.at[1]) * quarters.at[3] : 0.0f;
             middles.sums[V] += away;
             middles.sums[SHOWN + V] = fused(away, away, middles.sums[SHOWN + V]);
-            if (V == 0) middles.largest = fmaxf(middles.largest, real ? x[q] : -infinity());
+            if (V == 0) middles.largest = fmaxf(middles.largest, real ? x.at[q] : -infinity());
             if constexpr (V < READINGS) {
-                const bool none = region[q] == BYTES * Chip::NOWHERE;
-                atomicAdd(&bytes_from(on.regions, none ? region[q] : region[q] + beside + bin), 1);
-                top.of[q] = __ballot_sync(FULL, real & (bin == LAST_BIN));
+                atomicAdd((int *)(bin + region[q] + to_regions), 1);
+                top.of[q] = __ballot_sync(FULL, real & (bin == edges + (ORDER_BINS - 1) * sizeof(float)));
                 moved[V][q] = away;
             } else
                 for (int r = 0; r < READINGS; r++) {
@@ -103,35 +99,36 @@ template <bool UNUSUAL> __device__ inline float in_reading(float x, bool scaled,
     return UNUSUAL ? over_unusual_lengths(x, i.length * j.length) : over_lengths(x, i, j);
 }
 
+// The same of the four pairs of a lane.
+template <bool UNUSUAL> __device__ inline Four in_reading(const Four &x, bool scaled, const Token &i, const Token &below, const Token &j, const Token &right) {
+    return {in_reading<UNUSUAL>(x.at[0], scaled, i, j), in_reading<UNUSUAL>(x.at[1], scaled, i, right),
+            in_reading<UNUSUAL>(x.at[2], scaled, below, j), in_reading<UNUSUAL>(x.at[3], scaled, below, right)};
+}
+
 template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int tiles) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     const Regions regions(on.count[READINGS], n);
-    const FourKinds *kinds = (const FourKinds *)(of.cells + (i64)b * tiles * CELLS) + lane;
+    const Two *kinds = (const Two *)(of.cells + (i64)b * tiles * CELLS) + lane;
     const Four *similar = (const Four *)(of.similar + head * tiles * CELLS) + lane;
 #pragma unroll 1
-    for (int half = threadIdx.x / WARP * 2; half < 2 * tiles; half += half % 2 ? 2 * TILE_WARPS - 1 : 1) { // both of a tile
-        const Strips at(half / 2);
-        const Four s = similar[half * WARP];
-        const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
-        const Token i = of_one[0], below = of_one[8], j = of_other[0], right = of_other[1];
-        PairsOfLane pairs(kinds[half * WARP], i, below, j, right, regions);
-        TopPairs top;
-        {
-            float x[HALF];
-            const bool scaled = scaled_of[0];
-            for (int q = 0; q < HALF; q++) x[q] = in_reading<UNUSUAL>(s.at[q], scaled, q / 2 ? below : i, q % 2 ? right : j);
-            pairs.count<0>(on, middles, x, top);
+    for (int tile = on.warp; tile < tiles; tile += TILE_WARPS) {
+        const Strips at(tile);
+        const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + 2 * t;
+#pragma unroll 1
+        for (int half = 2 * tile; half < 2 * tile + 2; half++, of_other += 8) {
+            const Four s = similar[half * WARP], direct = on.direct()[half * WARP + lane], rows = on.rows()[half * WARP + lane];
+            const Token i = of_one[0], below = of_one[8], j = of_other[0], right = of_other[1];
+            PairsOfLane pairs(kinds[half * WARP], i, below, j, right, regions);
+            TopPairs top;
+            pairs.count<0>(on, middles, in_reading<UNUSUAL>(s, scaled_of[0], i, below, j, right), top);
             if (lane == 0) on.top[half] = top;
+            if constexpr (READINGS > 1) {
+                pairs.count<READINGS - 1>(on, middles, in_reading<UNUSUAL>(s, scaled_of[READINGS - 1], i, below, j, right), top);
+                if (lane == 0) on.top[2 * MOST_TILES + half] = top;
+            }
+            if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, direct, top);
+            if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, rows, top);
         }
-        if constexpr (READINGS > 1) {
-            float x[HALF];
-            const bool scaled = scaled_of[READINGS - 1];
-            for (int q = 0; q < HALF; q++) x[q] = in_reading<UNUSUAL>(s.at[q], scaled, q / 2 ? below : i, q % 2 ? right : j);
-            pairs.count<READINGS - 1>(on, middles, x, top);
-            if (lane == 0) on.top[2 * MOST_TILES + half] = top;
-        }
-        if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, on.direct()[half * WARP + lane].at, top);
-        if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, on.rows()[half * WARP + lane].at, top);
     }
 }
 
@@ -205,7 +202,7 @@ __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n,
         on.reads[thread] = thread < tokens ? (float)of.readable[(i64)b * tokens + thread] : 0.0f;
         on.position[thread] = thread < n ? of.positions[(i64)b * of.counting + thread] : 0;
     } else if (thread - TILE < distinct) null_key(of, b, h, thread - TILE, on.keys);
-    for (int k = thread; k <= Chip::NOWHERE + 1; k += TILE_THREADS) on.regions[k] = 0; // and what lies behind it
+    for (int k = thread; k < Chip::CLEARED; k += TILE_THREADS) on.regions[k] = 0; // and what lies behind it
     similarities(of, on, b, h, tiles); // waits for everybody
     look_in_tiles(of, on, b, h, tiles);
     if (thread < n) on.norms[thread] = on.token[on.position[thread]].length;
@@ -214,7 +211,7 @@ __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n,
 
 // What needs the edges of order bins, and beside it what has nothing to do with them: a few warps to each.
 __device__ inline void find_edges_of_tile(const Args &of, Chip &on, int b, int h, int distinct) {
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int warp = on.warp, lane = threadIdx.x % WARP;
     constexpr int of_null = TILE_WARPS - SHOWN - 4; // the warps that are left
     static_assert(of_null >= 1, "there are warps for everything");
     const i64 head = (i64)b * of.heads + h;
@@ -229,7 +226,7 @@ __device__ inline void find_edges_of_tile(const Args &of, Chip &on, int b, int h
 }
 
 extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __grid_constant__ Args of) {
-    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x, warp = thread / WARP;
+    const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x;
     const int n = of.sizes[b], distinct = of.distinct[b], strips = (of.tokens + 15) / 16, tiles = tiles_of_strips(strips);
     const i64 head = (i64)b * of.heads + h;
     extern __shared__ double shared[];
@@ -247,10 +244,10 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __gr
         Middles middles;
         if (*on.unusual) count_tiles<true>(of, on, middles, b, head, n, tiles);
         else count_tiles<false>(of, on, middles, b, head, n, tiles);
-        middles.put(on.middles + warp * SLOTS);
+        middles.put(on.middles + on.warp * SLOTS);
     }
     __syncthreads();
-    if (warp == TILE_WARPS / 2) join_middles(of, on, head, n * (n - 1) / 2);
+    if (on.warp == TILE_WARPS / 2) join_middles(of, on, head, n * (n - 1) / 2);
     count_degrees(of, on, b, n, strips);
     sum_up(of, on, b, h, n, n * (n - 1) / 2, distinct);
 }

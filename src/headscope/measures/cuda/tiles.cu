@@ -12,7 +12,7 @@
 static_assert(OF_WARP * TILE_WARPS == MOST_TILES, "warps have as many tiles each");
 
 // The tiles of a warp; `tile` counts those of the window.
-#define FOR_TILES(tiles) _Pragma("unroll") for (int m = 0, tile = threadIdx.x / WARP; m < OF_WARP; m++, tile += TILE_WARPS) if (tile < (tiles))
+#define FOR_TILES(tiles) _Pragma("unroll") for (int m = 0, tile = on.warp; m < OF_WARP; m++, tile += TILE_WARPS) if (tile < (tiles))
 
 // What is known of the token at a position.
 struct alignas(16) Token {
@@ -41,9 +41,11 @@ struct Chip : Order {
     TopPairs *top;     // (READINGS, tiles, 2); where keys were
     float *reads;      // (TILE,): how many tokens each may read
     int *unusual;      // whether a length is
-    static constexpr int NOWHERE = READINGS * (MOST_BANDS * 2 * ORDER_BINS + TILE) + READINGS + 2; // from `regions`: what nobody asks for
+    int warp;          // the number of the own warp
+    // Numbers of a reading in `regions`, a last table where nobody asks; and of all from there on that begin at zero.
+    static constexpr int BESIDE = (2 * MOST_BANDS + 1) * ORDER_BINS, CLEARED = READINGS * (BESIDE + TILE) + READINGS + 3;
 
-    __device__ Chip(double *shared) : Order(MOST_KINDS + 1, TILE, TILE) {
+    __device__ Chip(double *shared) : Order(MOST_KINDS + 1, BESIDE, TILE, TILE), warp(warp_of_block()) {
         constexpr int samples = LARGER(SHOWN * SAMPLED, 3 * ROW_PARTS * TILE), looks = samples + 10 * TILE + 2 * (STEPS + 1) * CATEGORIES;
         word = (unsigned *)shared, won = (Won *)shared;
         degree = (int *)(won + SHOWN * MOST_BANDS * (CONTRASTS + 1)); // as late as wins
@@ -55,8 +57,8 @@ struct Chip : Order {
         keys = (u64 *)(middles + TILE_WARPS * SLOTS), top = (TopPairs *)keys;
         reads = middles + TILE_WARPS * SLOTS + LARGER(2 * TILE, READINGS * 2 * MOST_TILES * HALF), norms = reads + TILE;
         position = (int *)(norms + TILE), null_ = position + TILE;
-        regions = null_ + TILE, times = regions + READINGS * MOST_BANDS * 2 * ORDER_BINS;
-        count = times + READINGS * TILE, unusual = regions + NOWHERE + 1;
+        regions = null_ + TILE, times = regions + READINGS * BESIDE;
+        count = times + READINGS * TILE, unusual = count + READINGS + 2;
     }
     // What the maps say of pairs: those of each lane in half a tile.
     __device__ inline Four *direct() const { return (Four *)word; }
@@ -110,7 +112,7 @@ template <int KIND> __device__ inline void multiply_vectors(float *d, const unsi
 template <int WORDS> struct Fragments {
     int left[OF_WARP], right[OF_WARP];
 
-    __device__ Fragments() {
+    __device__ Fragments(const Chip &on) {
         const int lane = threadIdx.x % WARP;
         FOR_TILES(MOST_TILES) {
             const Strips at(tile);
@@ -121,13 +123,13 @@ template <int WORDS> struct Fragments {
 };
 
 // Products of a stretch of the outputs, for the tiles of a warp.
-template <int KIND> __device__ inline void multiply_outputs(const unsigned *vectors, const Fragments<STRIDE> &at, int tiles, int depth, float (*sums)[2][HALF]) {
+template <int KIND> __device__ inline void multiply_outputs(const Chip &on, const Fragments<STRIDE> &at, int tiles, int depth, float (*sums)[2][HALF]) {
 #pragma unroll 1
     for (int k = 0; k < depth; k += 8) // words, of two numbers
         FOR_TILES(tiles) {
             unsigned a[4], c[4];
-            load_fragments(a, vectors + at.left[m] + k);
-            load_fragments(c, vectors + at.right[m] + k);
+            load_fragments(a, on.word + at.left[m] + k);
+            load_fragments(c, on.word + at.right[m] + k);
             multiply_vectors<KIND>(sums[m][0], a, c);
             multiply_vectors<KIND>(sums[m][1], a, c + 2);
         }
@@ -149,7 +151,7 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, queries = of.queries_of[b], width = of.output_width;
     const i64 head = (i64)b * of.heads + h, from = b * of.output_batch + h * of.output_head;
     float sums[OF_WARP][2][HALF] = {};
-    const Fragments<STRIDE> at;
+    const Fragments<STRIDE> at(on);
 #pragma unroll 1
     for (int first = 0; first < width; first += DEPTH) {
         if (first) {
@@ -159,8 +161,8 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
         copies_done();
         __syncthreads();
         const int depth = width - first < DEPTH ? (width - first + 1) / 2 : DEPTH / 2;
-        if (of.output_kind == 1) multiply_outputs<1>(on.word, at, tiles, depth, sums);
-        else multiply_outputs<2>(on.word, at, tiles, depth, sums);
+        if (of.output_kind == 1) multiply_outputs<1>(on, at, tiles, depth, sums);
+        else multiply_outputs<2>(on, at, tiles, depth, sums);
     }
     Four *to = (Four *)(of.similar + head * tiles * CELLS) + lane;
     FOR_TILES(tiles) {
