@@ -79,6 +79,7 @@ static unsigned __ballot_sync(unsigned, int value) {
     return ones;
 }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
+static int __ffs(int x) { return __builtin_ffs(x); }
 template <class T> static T atomicAdd(T *to, T value) { T old = *to; *to += value; return old; }
 static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) { return (unsigned __int128)x * y >> 64; }
 static int atomicOr(int *to, int value) { int old = *to; *to |= value; return old; }

@@ -336,7 +336,7 @@ def by_tile_bytes(constants: Constants) -> int:
     """Of `by_tile`: the same for all windows of at most TILE tokens."""
     kinds, bands = MOST_BANDS * len(RELATIONS), MOST_BANDS
     readings, shown = len(constants.source_of), len(constants.source_of) + constants.maps
-    looks = (8 + 2) * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)  # sums of columns, lengths and entropies, counts
+    looks = 10 * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)  # sums of columns, lengths and entropies, counts
     looks += max(shown * SAMPLED, 3 * ROW_PARTS * TILE)  # samples, or parts of rows before
     words = max(4 * TILE * STRIDE, 2 * TILE * ROW, constants.maps * cells_of(TILE))
     words += max(shown * (kinds + 1) * ORDER_BINS, looks)
@@ -369,7 +369,7 @@ def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     by_shown = ORDER_BINS + SAMPLED + bands * len(RELATIONS) * ORDER_BINS  # edges, samples, histograms
     by_reading = bands * 2 * ORDER_BINS + counting + ids  # regions, degrees, times
     by_token = constants.sources + 2  # lengths, positions, whether high
-    return 8 * (ROOM * moments + wins + ids) + 4 * (
+    return 8 * (ROOM * moments + readings * 2 * len(COMPARISONS) + wins + ids) + 4 * (
         shown * by_shown + readings * by_reading + by_token * counting + ids + readings + 2
     )
 

@@ -8,6 +8,7 @@ struct Won { double twice; int n1, n0; };
 // What a block of `by_order` has on the chip. Doubles and u64 first, for their alignment.
 struct Order {
     double *room;     // (32, MOMENTS): what warps tell each other
+    double *matches;  // (READINGS, comparisons, 2)
     Won *won;         // (SHOWN, bands, contrasts + 1)
     u64 *keys;        // (K,)
     float *edges;     // (SHOWN, 16)
@@ -25,7 +26,7 @@ struct Order {
 
     __device__ Order(int kinds, int beside, int tokens, int ids) : kinds(kinds), beside(beside), tokens(tokens), ids(ids) {} // `Chip` lays it out otherwise
     __device__ Order(const Args &of, double *shared) : Order(of.bands * RELATIONS, of.bands * 2 * ORDER_BINS, of.counting, of.most_ids) {
-        room = shared, won = (Won *)(room + WARP * MOMENTS);
+        room = shared, matches = room + WARP * MOMENTS, won = (Won *)(matches + READINGS * 2 * COMPARISONS);
         histogram = (int *)(won + SHOWN * of.bands * (CONTRASTS + 1)); // at sixteen bytes, as `regions`
         regions = histogram + SHOWN * kinds * ORDER_BINS;
         edges = (float *)(regions + READINGS * beside), sample = edges + SHOWN * ORDER_BINS;

@@ -43,35 +43,30 @@ struct LevelTile {
     __device__ inline int both_of(int at) const { return (unsigned)times[at] >> 16; }
 };
 
-// S of the tokens at two positions, in the main reading.
-struct SimilarityInTiles {
-    const float *similar;
-    const LevelToken *token;
-
-    __device__ inline float operator()(int i, int j) const {
-        const float x = similar[i < j ? cell_of(i, j) : cell_of(j, i)], size = token[i].norm * token[j].norm;
-        return !scaled_of[0] ? x : size > 0 ? x / size : 0.0f;
-    }
-};
-
 // The tokens of a window, by the first four warps; a lane to a position.
 __device__ inline void take_tokens(const Args &of, const LevelTile &on, int b, i64 head) {
     const int i = threadIdx.x, lane = i % WARP, wide = of.keys;
     const int *is_counting = of.is_counting + (i64)b * wide;
-    int place = 0, counts = 0;
-    for (int from = 0; from <= i / WARP; from++) { // how many count before this one
-        counts = from * WARP + lane < wide ? is_counting[from * WARP + lane] : 0;
-        const unsigned others = __ballot_sync(FULL, counts);
-        place += __popc(from < i / WARP ? others : others & ((1u << lane) - 1));
+    const float squared = i < of.tokens ? of.squares[head * of.tokens + i] : 0.0f;
+    const int passed = i < wide ? of.passed[head * wide + i] : 0;
+    int place = 0, counting[TILE / WARP]; // how many count before this one; whether those of each stretch count
+#pragma unroll
+    for (int from = 0; from < TILE / WARP; from++) counting[from] = from * WARP + lane < wide ? is_counting[from * WARP + lane] : 0;
+    bool counts = false;
+#pragma unroll
+    for (int from = 0; from < TILE / WARP; from++) {
+        const unsigned others = __ballot_sync(FULL, counting[from]);
+        if (from < i / WARP) place += __popc(others);
+        if (from == i / WARP) place += __popc(others & ((1u << lane) - 1)), counts = others >> lane & 1;
     }
     LevelToken own = {0, 0, -1, 0.0f};
     double square = 0;
     if (counts) {
-        square = (double)of.squares[head * of.tokens + i];
-        own = {of.id_number[b * of.counting + place] * BINS, of.passed[head * wide + i], place, sqrtf((float)square)};
+        square = (double)squared;
+        own = {of.id_number[b * of.counting + place] * BINS, passed, place, sqrtf(squared)};
     }
     on.token[i] = own;
-    const double unit = own.norm * own.norm > 0 ? (double)((float)square / (own.norm * own.norm)) : 0.0;
+    const double unit = own.norm * own.norm > 0 ? (double)(squared / (own.norm * own.norm)) : 0.0;
     const double diagonal = added(scaled_of[0] ? unit : square), longest = most(scaled_of[0] ? 1.0 : square);
     if (lane == 0) on.room[i / WARP * 2] = diagonal, on.room[i / WARP * 2 + 1] = longest;
 }
@@ -145,54 +140,85 @@ struct Masked {
     }
 };
 
+// S of the lane's pairs in half a tile, and what they are to each other, on their way from memory.
+struct HalfTile {
+    Four similar;
+    Two kinds;
+
+    __device__ inline void load(const Four *of_similar, const Two *of_kinds, int strip, int column) { // a column of eight tokens
+        const int half = 2 * (tiles_of_strips(column / 2) + strip) + column % 2;
+        similar = of_similar[half * WARP], kinds = of_kinds[half * WARP];
+    }
+    __device__ inline unsigned kind(int q) const { return q % 2 ? kinds.at[q / 2] >> 16 : kinds.at[q / 2] & 0xffff; }
+};
+
+// In the main reading.
+__device__ inline float in_main_reading(float x, const LevelToken &i, const LevelToken &j) {
+    return !scaled_of[0] ? x : i.norm * j.norm > 0 ? x / (i.norm * j.norm) : 0.0f;
+}
+
 // Levels of the pairs of a window, and what is counted by them. A warp goes through halves of tiles that follow each other: by the
 // first strip, then by the second.
 __device__ inline void count_levels(const Args &of, const LevelTile &on, int b, int h, int strips, bool flat, double largest, float by) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x / WARP, lowest = of.lowest, customs = of.customs;
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = warp_of_block(), lowest = of.lowest;
     const int tiles = tiles_of_strips(strips), end = 2 * tiles * (warp + 1) / LEVEL_WARPS;
     const float factor = (float)(20.0 / largest);
-    const FourKinds *kinds = (const FourKinds *)(of.cells + (i64)b * tiles * CELLS) + lane;
+    const Two *kinds = (const Two *)(of.cells + (i64)b * tiles * CELLS) + lane;
     const Four *similar = (const Four *)(of.similar + ((i64)b * of.heads + h) * tiles * CELLS) + lane;
     Masked masked;
-    int far = 0, k = 2 * tiles * warp / LEVEL_WARPS, strip = 0, column = k; // of eight tokens
+    int far = 0, k = 2 * tiles * warp / LEVEL_WARPS, strip = 0, column = k;
     for (; strip < strips && column >= 2 * strips; strip++) column -= 2 * (strips - 1 - strip); // a strip has none before itself
-    while (k < end) {
-        const int first = 16 * strip + g;
-        const LevelToken one = on.token[first], below = on.token[first + 8];
+    HalfTile coming;
+    if (k < end) coming.load(similar, kinds, strip, column);
 #pragma unroll 1
-        for (; k < end && column < 2 * strips; k++, column++) {
-            const int half = 2 * (tiles_of_strips(column / 2) + strip) + column % 2, second = 8 * column + 2 * t;
-            const Four s = similar[half * WARP];
-            const FourKinds own = kinds[half * WARP];
-            const LevelToken other = on.token[second], right = on.token[second + 1];
-            float x[HALF];
+    for (; k < end; k++) {
+        const HalfTile own = coming;
+        const int first = 16 * strip + g, second = 8 * column + 2 * t, mask = 4 * column;
+        const LevelToken one = on.token[first], below = on.token[first + 8], other = on.token[second], right = on.token[second + 1];
+        const bool ends = ++column == 2 * strips;
+        if (ends) column = 2 * ++strip;
+        if (k + 1 < end) coming.load(similar, kinds, strip, column);
+        float x[HALF];
 #pragma unroll
-            for (int q = 0; q < HALF; q++) {
-                const int kind = own.at[q], apart = second - first + q % 2 - q / 2 * 8;
-                x[q] = s.at[q];
-                if (kind == NO_PAIR) { x[q] = 0; continue; }
-                const LevelToken &i = q / 2 ? below : one, &j = q % 2 ? right : other;
-                if (scaled_of[0]) x[q] = i.norm * j.norm > 0 ? x[q] / (i.norm * j.norm) : 0.0f;
-                const int bin = flat ? 0 : bin_of(x[q], factor, largest), relation = kind / OF_KIND % RELATIONS;
-                atomicAdd(&on.table[(bin / 2 * RELATIONS + relation) * DISTANCES + apart - 1], bin % 2 ? 1 << 16 : 1);
-                for (int r = 0; r < customs; r++)
-                    if (of.custom[(r * of.windows + b) * of.most_pairs + pairs_of(i.place, of.sizes[b]) + j.place])
-                        atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + (apart - 1) * RELATIONS + relation], 1ull);
-                if (bin < 2) continue; // below every threshold
-                const bool same = i.times == j.times;
-                atomicAdd(&on.times[i.times + bin], same ? 2 + (1 << 16) : 1);
-                if (!same) atomicAdd(&on.times[j.times + bin], 1);
-                if (bin >= lowest) { atomicAdd(&on.high[kind / OF_KIND], 1); far += apart; }
-            }
-            // Lane 8m + r names the r-th of the eight thresholds m: where its eight tokens begin.
-            if (!flat) masked.add(x, by, on.mask + (lane < THETAS ? lane : 0) * MASK + 4 * column);
+        for (int q = 0; q < HALF; q++) {
+            const unsigned kind = own.kind(q);
+            x[q] = 0;
+            if (kind == NO_PAIR) continue;
+            const LevelToken &i = q / 2 ? below : one, &j = q % 2 ? right : other;
+            x[q] = in_main_reading(own.similar.at[q], i, j);
+            const int bin = flat ? 0 : bin_of(x[q], factor, largest), relation = kind / OF_KIND % RELATIONS;
+            const int apart = second - first + q % 2 - q / 2 * 8;
+            atomicAdd(&on.table[(bin / 2 * RELATIONS + relation) * DISTANCES + apart - 1], bin % 2 ? 1 << 16 : 1);
+            if (bin < 2) continue; // below every threshold
+            const bool same = i.times == j.times;
+            atomicAdd(&on.times[i.times + bin], same ? 2 + (1 << 16) : 1);
+            if (!same) atomicAdd(&on.times[j.times + bin], 1);
+            if (bin >= lowest) { atomicAdd(&on.high[kind / OF_KIND], 1); far += apart; }
         }
-        masked.end(one.passed, below.passed);
-        if (column == 2 * strips) strip++, column = 2 * strip;
+        if (flat) continue;
+        // Lane 8m + r names the r-th of the eight thresholds m: where its eight tokens begin.
+        masked.add(x, by, on.mask + (lane < THETAS ? lane : 0) * MASK + mask);
+        if (ends || k + 1 == end) masked.end(one.passed, below.passed);
     }
     masked.put(on.sums + warp * 3 * THETAS);
     far = sum_of_warp(far);
     if (lane == 0 && far) atomicAdd(&on.found->far, (u64)far);
+}
+
+// Levels of the pairs that have relations of the caller's own.
+__device__ inline void count_customs(const Args &of, const LevelTile &on, int b, int h, bool flat, double largest) {
+    const int n = of.sizes[b];
+    const i64 own = ((i64)b * of.heads + h) * tiles_of_strips((of.tokens + 15) / 16) * CELLS;
+    const int *position = of.positions + (i64)b * of.counting;
+    FOR_ROWS(n) FOR_COLUMNS(n) {
+        if (j >= n) continue;
+        const int one = position[i], other = position[j], relation = of.classes[b * of.most_pairs + pairs_of(i, n) + j] / ORDER_BINS % RELATIONS;
+        const float x = in_main_reading(of.similar[own + cell_of(one, other)], on.token[one], on.token[other]);
+        const int bin = flat ? 0 : bin_of(x, (float)(20.0 / largest), largest);
+        for (int r = 0; r < of.customs; r++)
+            if (of.custom[(r * of.windows + b) * of.most_pairs + pairs_of(i, n) + j])
+                atomicAdd(&of.custom_pairs[((r * of.heads + h) * BINS + bin) * of.table + (other - one - 1) * RELATIONS + relation], 1ull);
+    }
 }
 
 // Pairs inside the mask, at its edge and outside at every threshold, and the sums of their levels. A warp to a threshold.
@@ -234,30 +260,28 @@ __device__ inline void look_about(const LevelTile &on, int kinds) {
     if (lane == 0) on.found->longest = on.token[place].times, on.found->within = within, on.found->again = again;
 }
 
-// The high pairs of the focal token at the run's τ.
-__device__ inline void follow_focal(const Args &of, const LevelTile &on, const SimilarityInTiles &S, double largest) {
-    const int lane = threadIdx.x % WARP, tokens = of.tokens, best = on.best_of[0] * BINS;
+// The high pairs of the focal token at the run's τ. Two threads to a token: each looks at every other occurrence of that one.
+__device__ inline void follow_focal(const Args &of, const LevelTile &on, const float *similar, double largest) {
+    const int lane = threadIdx.x % WARP, j = threadIdx.x % TILE, share = threadIdx.x / TILE, best = on.best_of[0] * BINS;
     const float factor = (float)(20.0 / largest);
+    const LevelToken own = on.token[j];
+    const bool is_focal = own.place >= 0 && own.times == best;
     int held = 0, occurs = 0, reach = 0;
-    for (int i = threadIdx.x / WARP; i < tokens; i += LEVEL_WARPS) {
-        if (on.token[i].place < 0 || on.token[i].times != best) continue; // the same for the whole warp
-        occurs++;
-        float x[TILE / WARP];
-        bool real[TILE / WARP];
-#pragma unroll
-        for (int e = 0; e < TILE / WARP; e++) { // all are on their way at a time
-            const int j = e * WARP + lane;
-            real[e] = j < tokens && on.token[j].place >= 0 && j != i && (j > i || on.token[j].times != best); // else met from its other side
-            x[e] = real[e] ? S(i, j) : 0.0f;
-        }
-#pragma unroll
-        for (int e = 0; e < TILE / WARP; e++) {
-            const int j = e * WARP + lane;
-            if (real[e] && bin_of(x[e], factor, largest) >= of.lowest) { reach += j < i ? i - j : j - i; held++; }
+#pragma unroll 1
+    for (int from = 0; from < TILE; from += WARP) {
+        const LevelToken &other = on.token[from + lane];
+        const unsigned members = __ballot_sync(FULL, other.place >= 0 && other.times == best);
+#pragma unroll 1
+        for (unsigned left = members; left; left &= left - 1) {
+            const int i = from + __ffs(left) - 1;
+            if (occurs++ % (LEVEL_THREADS / TILE) != share) continue;
+            if (own.place < 0 || j == i || (is_focal && j < i)) continue; // met from its other side
+            const float x = in_main_reading(similar[i < j ? cell_of(i, j) : cell_of(j, i)], on.token[i], own);
+            if (bin_of(x, factor, largest) >= of.lowest) { reach += j < i ? i - j : j - i; held++; }
         }
     }
     held = sum_of_warp(held), reach = sum_of_warp(reach);
-    if (lane == 0 && occurs) atomicAdd(&on.found->occurs, occurs);
+    if (threadIdx.x == 0) on.found->occurs = occurs;
     if (lane == 0 && held) { atomicAdd(&on.found->held, held); atomicAdd(&on.found->reach, (u64)reach); }
 }
 
@@ -269,6 +293,7 @@ __device__ inline void put_found(const Args &of, const LevelTile &on, i64 head, 
     const double above[5] = {(double)found.occurs, reach, far, (double)found.within, (double)found.again};
     const double below[5] = {(double)n, (double)found.held, number, number, number};
     double *const to[5] = {of.frequency + head, of.reach + head, of.row + head * 3, of.row + head * 3 + 1, of.row + head * 3 + 2};
+#pragma unroll
     for (int k = 0; k < 5; k++) if (lane == k) *to[k] = above[k] / below[k];
     if (lane == 5) of.longest[head] = found.longest == on.best_of[0] * BINS;
     __syncwarp();
@@ -300,6 +325,7 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     }
     const float by = 16384.0f * over_power_of_two((float)longest); // no product is longer: fits into 16 bits, with room below
     count_levels(of, on, b, h, strips, flat, largest, by);
+    if (of.customs) count_customs(of, on, b, h, flat, largest);
     if (thread == 0) { if (flat) of.flat[head] = 1; else of.diagonal[head] = diagonal / n / largest; }
     __syncthreads();
     if (flat) return;
@@ -311,7 +337,7 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     focal_tokens(of, on, on.by_count, b, head, distinct);
     __syncthreads();
     if (on.best_of[0] < 0) return;
-    follow_focal(of, on, {of.similar + head * tiles_of_strips(strips) * CELLS, on.token}, largest);
+    follow_focal(of, on, of.similar + head * tiles_of_strips(strips) * CELLS, largest);
     __syncthreads();
     if (warp == 0) put_found(of, on, head, n);
 }

@@ -1,6 +1,7 @@
 // What needs levels, of the main reading.
 
-__device__ inline int bin_of_level(double level) {
+__device__ __noinline__ int bin_near_edge(float x, double largest) {
+    const double level = (double)x / largest;
     if (level < 0.0) return 0;
     int k = level < 1.0 ? (int)(level * 20.0) : BINS - 2;
     if (k < BINS - 2 && level >= level_edges[k + 1]) k++;
@@ -11,7 +12,7 @@ __device__ inline int bin_of_level(double level) {
 // The bin of S: by float32, and with more digits where rounding might carry it across an edge.
 __device__ inline int bin_of(float x, float factor, double largest) {
     const float place = x * factor, whole = place + 12582912.0f - 12582912.0f; // rounded to a whole number
-    if (!(fabsf(place - whole) > 1e-4f)) return bin_of_level((double)x / largest);
+    if (!(fabsf(place - whole) > 1e-4f)) return bin_near_edge(x, largest);
     return place < 0 ? 0 : (int)place + 1;
 }
 

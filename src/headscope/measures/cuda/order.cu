@@ -231,50 +231,56 @@ __device__ inline void add_wins(const Args &of, const Order &on, i64 head, int k
     if (v == 0 && c == CONTRASTS) of.inside[head] = weight;
 }
 
-// What follows from the bins of all pairs, and from top pairs of each token and id. All threads have counted.
+// Whether a window has top pairs in a reading: neither too few pairs, nor too many of them in the last bin or none.
+__device__ inline bool has_top(const Args &of, const Order &on, int r, int pairs) {
+    return pairs >= of.fewest_for_top && on.count[r] * of.least_top >= pairs;
+}
+
+// How many pairs are in the last bin of a reading, and what they are. By one warp.
+__device__ inline void count_top(const Args &of, const Order &on, int h, int r, int pairs) {
+    const int lane = threadIdx.x % WARP, kinds = of.bands * RELATIONS, *last = on.histogram + r * on.kinds * ORDER_BINS + ORDER_BINS - 1;
+    int number = 0;
+    for (int k = lane; k < kinds; k += WARP) number += last[k * ORDER_BINS];
+    number = sum_of_warp(number);
+    if (lane == 0) on.count[r] = number;
+    __syncwarp();
+    if (!has_top(of, on, r, pairs)) {
+        if (lane == 0) atomicAdd(&of.top_few[h * READINGS + r], 1ull);
+        return;
+    }
+    for (int k = lane; k < kinds; k += WARP)
+        if (last[k * ORDER_BINS]) atomicAdd(&of.top_pairs[((i64)h * READINGS + r) * kinds + k], (u64)last[k * ORDER_BINS]);
+}
+
+// What follows from the bins of all pairs, and from top pairs of each token and id. All threads have counted; the last warps have
+// more to do than the first ones here, and begin with it elsewhere.
 __device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, int pairs, int distinct) {
     const int lane = threadIdx.x % WARP, warp = warp_of_block(), warps = blockDim.x / WARP;
     const int kinds = of.bands * RELATIONS;
     const i64 head = (i64)b * of.heads + h;
-    const int *last = on.histogram + ORDER_BINS - 1; // bins of top pairs
+    constexpr int MATCHES = 2 * COMPARISONS, WINS = (SHOWN * (CONTRASTS + 1) + 1) / 2;
     if (pairs < 1 << 16) count_wins<unsigned>(of, on, n);
     else count_wins<i64>(of, on, n);
-    for (int r = warps - 1 - warp; r < READINGS; r += warps) {
-        int number = 0;
-        for (int k = lane; k < kinds; k += WARP) number += last[(r * on.kinds + k) * ORDER_BINS];
-        number = sum_of_warp(number);
-        if (lane == 0) on.count[r] = number;
+    for (int r = warps - 1 - warp; r < READINGS; r += warps) count_top(of, on, h, r, pairs);
+    for (int c = warps - 1 - warp; c < MATCHES; c += warps) {
+        double sums[READINGS];
+        matched<READINGS>(on.histogram + ORDER_BINS - 1, ORDER_BINS, on.kinds * ORDER_BINS, of.match_weights + ((i64)b * MATCHES + c) * kinds, kinds, sums);
+        for (int r = 0; r < READINGS; r++) if (lane == 0) on.matches[r * MATCHES + c] = sums[r];
     }
     __syncthreads();
-    constexpr int MATCHES = 2 * COMPARISONS, WINS = (SHOWN * (CONTRASTS + 1) + 1) / 2;
-    for (int task = warp; task < 3 * READINGS + MATCHES + WINS; task += warps) { // the longest come first
-        if (task < 3 * READINGS) {
-            const int r = task % READINGS;
-            if (pairs < of.fewest_for_top || on.count[r] * of.least_top < pairs) {
-                if (task < READINGS && lane == 0) atomicAdd(&of.top_few[h * READINGS + r], 1ull);
-            } else if (task < READINGS) {
-                const double with = with_lengths(on.norms + OUTPUTS * on.tokens, on.degree + r * on.tokens, n);
-                if (lane == 0) of.with_norms[head * READINGS + r] = with;
-            } else if (task < 2 * READINGS) {
-                int best, of_null;
-                largest_id([&](int t) { return on.times[r * on.ids + t]; }, of.by_count + b * of.most_ids, on.null_, distinct, best, of_null);
-                if (lane == 0) { of.top[head * READINGS + r] = best; of.top_null[head * READINGS + r] = of_null; }
-            } else
-                for (int k = lane; k < kinds; k += WARP) {
-                    const int number = last[(r * on.kinds + k) * ORDER_BINS];
-                    if (number) atomicAdd(&of.top_pairs[((i64)h * READINGS + r) * kinds + k], (u64)number);
-                }
-        } else if (task < 3 * READINGS + MATCHES) {
-            const int c = task - 3 * READINGS;
-            double sums[READINGS];
-            matched<READINGS>(last, ORDER_BINS, on.kinds * ORDER_BINS, of.match_weights + ((i64)b * MATCHES + c) * kinds, kinds, sums);
-            for (int r = 0; r < READINGS; r++) {
-                const bool none = pairs < of.fewest_for_top || on.count[r] * of.least_top < pairs;
-                if (lane == 0 && !none) of.top_matched[(head * READINGS + r) * MATCHES + c] = sums[r];
-            }
+    for (int k = threadIdx.x; k < READINGS * MATCHES; k += blockDim.x)
+        if (has_top(of, on, k / MATCHES, pairs)) of.top_matched[head * READINGS * MATCHES + k] = on.matches[k];
+    for (int task = warp; task < 2 * READINGS + WINS; task += warps) { // the longest come first
+        const int r = task % READINGS, k = 2 * (task - 2 * READINGS) + lane / ORDER_BINS;
+        if (task >= 2 * READINGS) add_wins(of, on, head, k, k < SHOWN * (CONTRASTS + 1));
+        else if (!has_top(of, on, r, pairs)) continue;
+        else if (task < READINGS) {
+            const double with = with_lengths(on.norms + OUTPUTS * on.tokens, on.degree + r * on.tokens, n);
+            if (lane == 0) of.with_norms[head * READINGS + r] = with;
         } else {
-            const int k = 2 * (task - 3 * READINGS - MATCHES) + lane / ORDER_BINS;
-            add_wins(of, on, head, k, k < SHOWN * (CONTRASTS + 1));
+            int best, of_null;
+            largest_id([&](int t) { return on.times[r * on.ids + t]; }, of.by_count + b * of.most_ids, on.null_, distinct, best, of_null);
+            if (lane == 0) { of.top[head * READINGS + r] = best; of.top_null[head * READINGS + r] = of_null; }
         }
     }
 }

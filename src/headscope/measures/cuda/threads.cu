@@ -110,7 +110,8 @@ template <int TABLES> __device__ inline void matched(const int *numbers, int str
 
 // a and b of each comparison, from how many pairs of each kind are high. A warp to each number.
 __device__ inline void match(const int *high, const double *weights, int kinds, double *to) {
-    for (int c = threadIdx.x / WARP; c < 2 * COMPARISONS; c += blockDim.x / WARP) {
+    const int warps = blockDim.x / WARP;
+    for (int c = warps - 1 - (int)threadIdx.x / WARP; c < 2 * COMPARISONS; c += warps) {
         double sum;
         matched<1>(high, 1, 0, weights + (i64)c * kinds, kinds, &sum);
         if (threadIdx.x % WARP == 0) to[c] = sum;

@@ -18,19 +18,20 @@ struct ScorePart {
     __device__ ScorePart(const Chip &on, int k) { // of those of this warp
         const int part = on.warp + k * TILE_WARPS;
         number = part / 8, strip = part % 8 * 16, first = number * PART;
-        wide = TILE - first < PART ? (TILE - first) / 16 : WIDE_OF;
+        const bool last = (k + 1) * TILE_WARPS > 8 * (ROW_PARTS - 1) && number == ROW_PARTS - 1;
+        wide = last ? (TILE - (ROW_PARTS - 1) * PART) / 16 : WIDE_OF;
     }
 };
 
 // In lanes: scores of sixteen keys, of the queries g and g + 8 with 2t and 2t + 1, then with those eight further on.
 typedef float Scores[WIDE_OF][2][4];
 
-template <int KIND> __device__ inline void score(const unsigned *queries, const unsigned *keys, const ScorePart &part, int depth, Scores &scores) {
+template <int KIND> __device__ inline void score(const unsigned *queries, const unsigned *keys, const ScorePart &part, Scores &scores) {
     const int lane = threadIdx.x % WARP;
     const unsigned *left = queries + (part.strip + lane % 16) * STRIDE + lane / 16 * 4;
     const unsigned *right = keys + (part.first + lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * 4;
-#pragma unroll 1
-    for (int k = 0; k < depth; k += 8) {
+#pragma unroll
+    for (int k = 0; k < DEPTH / 2; k += 8) {
         unsigned a[4], c[4];
         load_fragments(a, left + k);
 #pragma unroll
@@ -45,23 +46,20 @@ template <int KIND> __device__ inline void score(const unsigned *queries, const 
 
 // The same of all numbers of the vectors. The first stretch was fetched.
 __device__ inline void score_all(const Args &of, Chip &on, int b, int h, Scores *scores) {
-    const int queries = of.queries_of[b], keys = of.keys_of[b], width = of.score_width;
     unsigned *left = on.word + TILE * STRIDE, *right = left + TILE * STRIDE;
-    const i64 of_query = b * of.query_batch + h * of.query_head, of_key = b * of.key_batch + h * of.key_groups / of.heads * of.key_group;
 #pragma unroll 1
-    for (int first = 0; first < width; first += DEPTH) {
+    for (int first = 0; first < of.score_width; first += DEPTH) {
         if (first) {
             __syncthreads();
-            fetch_vectors(left, of.queries, of_query, of.query_token, queries, first, width);
-            fetch_vectors(right, of.score_keys, of_key, of.key_token, keys, first, width);
+            fetch_vectors(left, of.queries, begin_of_queries(of, b, h), of.query_token, of.queries_of[b], first, of.score_width);
+            fetch_vectors(right, of.score_keys, begin_of_keys(of, b, h), of.key_token, of.keys_of[b], first, of.score_width);
             copies_done();
             __syncthreads();
         }
-        const int depth = width - first < DEPTH ? (width - first + 1) / 2 : DEPTH / 2;
 #pragma unroll
         for (int k = 0; k < PARTS_OF_WARP; k++) {
-            if (of.score_kind == 1) score<1>(left, right, ScorePart(on, k), depth, scores[k]);
-            else score<2>(left, right, ScorePart(on, k), depth, scores[k]);
+            if (of.score_kind == 1) score<1>(left, right, ScorePart(on, k), scores[k]);
+            else score<2>(left, right, ScorePart(on, k), scores[k]);
         }
     }
 }
@@ -306,7 +304,7 @@ __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64
 }
 
 // Attention, and what it says of pairs. What is fetched of vectors is there.
-__device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int tiles) {
+__device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int tiles, OfTiles &direct, OfTiles &rows) {
     measure_values(of, on, on.word + 3 * TILE * STRIDE, b, h);
     {
         Scores scores[PARTS_OF_WARP] = {};
@@ -319,8 +317,5 @@ __device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int
         for (int k = 0; k < PARTS_OF_WARP; k++) end_softmax(of, on, b, ScorePart(on, k), scores[k]);
     }
     __syncthreads();
-    OfTiles direct, rows;
     compare_in_tiles(of, on, b, tiles, (of.keys_of[b] + 15) / 16 * 16, direct, rows);
-    __syncthreads();
-    put_pairs(on, tiles, direct, rows);
 }

@@ -154,21 +154,23 @@ __device__ inline void count_degrees(const Args &of, const Chip &on, int b, int 
     }
 }
 
-// The values of sampled pairs.
-__device__ inline void sample_tiles(const Args &of, const Chip &on, int b, i64 head, int tiles) {
+// The values of sampled pairs; `samples` are those of this thread.
+#define SAMPLES_OF_THREAD ((SAMPLED + TILE_THREADS - 1) / TILE_THREADS)
+__device__ inline void sample_tiles(const Args &of, const Chip &on, i64 head, int tiles, const unsigned *samples) {
     const float *similar = of.similar + head * tiles * CELLS, *direct = (const float *)on.direct(), *rows = (const float *)on.rows();
     const bool unusual = *on.unusual;
-#pragma unroll 1
-    for (int k = threadIdx.x; k < SAMPLED; k += TILE_THREADS) {
+#pragma unroll
+    for (int m = 0; m < SAMPLES_OF_THREAD; m++) {
+        const int k = threadIdx.x + m * TILE_THREADS;
+        if (k >= SAMPLED) break;
         float x[SHOWN];
         for (int v = 0; v < SHOWN; v++) x[v] = infinity();
-        if (k < of.sampled[b]) {
-            const unsigned sample = of.samples[(i64)b * SAMPLED + k];
-            const int first = on.position[sample >> 16], second = on.position[sample & 0xffff], cell = cell_of(first, second);
+        if (samples[m]) { // of a pair: its second token is not the first one
+            const int first = on.position[samples[m] >> 16], second = on.position[samples[m] & 0xffff], cell = cell_of(first, second);
             const Token i = on.token[first], j = on.token[second];
             const float own = similar[cell];
             for (int v = 0; v < READINGS; v++) x[v] = unusual ? in_reading<true>(own, scaled_of[v], i, j) : in_reading<false>(own, scaled_of[v], i, j);
-            for (int m = 0; m < MAPS; m++) x[READINGS + m] = m ? rows[cell] : direct[cell];
+            for (int e = 0; e < MAPS; e++) x[READINGS + e] = e ? rows[cell] : direct[cell];
         }
         for (int v = 0; v < SHOWN; v++) on.sample[v * SAMPLED + k] = x[v];
     }
@@ -189,13 +191,12 @@ __device__ inline void join_middles(const Args &of, const Chip &on, i64 head, in
     correlate(of, sum, __ballot_sync(FULL, sum != 0) >> SHOWN, head, pairs); // squares that are not zero
 }
 
-// From vectors to what pairs say. All threads come back from it, and nobody has left what it shares with others.
+// From vectors to what pairs say, and to a sample of it. All threads come back from it, and nobody has left what it shares with others.
 __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n, int tiles) {
     const int thread = threadIdx.x, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b], distinct = of.distinct[b];
-    const i64 of_query = b * of.query_batch + h * of.query_head, of_key = b * of.key_batch + h * of.key_groups / of.heads * of.key_group;
     fetch_vectors(on.word, of.outputs, b * of.output_batch + h * of.output_head, of.output_token, queries, 0, of.output_width);
-    fetch_vectors(on.word + TILE * STRIDE, of.queries, of_query, of.query_token, queries, 0, of.score_width);
-    fetch_vectors(on.word + 2 * TILE * STRIDE, of.score_keys, of_key, of.key_token, keys, 0, of.score_width);
+    fetch_vectors(on.word + TILE * STRIDE, of.queries, begin_of_queries(of, b, h), of.query_token, queries, 0, of.score_width);
+    fetch_vectors(on.word + 2 * TILE * STRIDE, of.score_keys, begin_of_keys(of, b, h), of.key_token, keys, 0, of.score_width);
     if (of.values) fetch_vectors(on.word + 3 * TILE * STRIDE, of.values, begin_of_values(of, b, h), of.value_token, keys, 0, of.value_width);
     if (thread < TILE) {
         on.token[thread] = {0.0f, 0.0f, 0};
@@ -204,8 +205,18 @@ __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n,
     } else if (thread - TILE < distinct) null_key(of, b, h, thread - TILE, on.keys);
     for (int k = thread; k < Chip::CLEARED; k += TILE_THREADS) on.regions[k] = 0; // and what lies behind it
     similarities(of, on, b, h, tiles); // waits for everybody
-    look_in_tiles(of, on, b, h, tiles);
+    OfTiles direct, rows;
+    look_in_tiles(of, on, b, h, tiles, direct, rows);
+    unsigned samples[SAMPLES_OF_THREAD];
+    for (int m = 0; m < SAMPLES_OF_THREAD; m++) {
+        const int k = thread + m * TILE_THREADS;
+        samples[m] = k < of.sampled[b] ? of.samples[(i64)b * SAMPLED + k] : 0;
+    }
+    __syncthreads(); // nobody reads the map any more
+    put_pairs(on, tiles, direct, rows);
     if (thread < n) on.norms[thread] = on.token[on.position[thread]].length;
+    __syncthreads();
+    sample_tiles(of, on, (i64)b * of.heads + h, tiles, samples);
     __syncthreads();
 }
 
@@ -232,8 +243,6 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __gr
     extern __shared__ double shared[];
     Chip on(shared);
     begin_tile(of, on, b, h, n, tiles);
-    sample_tiles(of, on, b, head, tiles);
-    __syncthreads();
     find_edges_of_tile(of, on, b, h, distinct);
     __syncthreads();
     if (n < 2) return; // what pairs come to was cleared before

@@ -48,7 +48,7 @@ struct Chip : Order {
     __device__ Chip(double *shared) : Order(MOST_KINDS + 1, BESIDE, TILE, TILE), warp(warp_of_block()) {
         constexpr int samples = LARGER(SHOWN * SAMPLED, 3 * ROW_PARTS * TILE), looks = samples + 10 * TILE + 2 * (STEPS + 1) * CATEGORIES;
         word = (unsigned *)shared, won = (Won *)shared;
-        degree = (int *)(won + SHOWN * MOST_BANDS * (CONTRASTS + 1)); // as late as wins
+        degree = (int *)(won + SHOWN * MOST_BANDS * (CONTRASTS + 1)), matches = (double *)(degree + READINGS * TILE); // as late as wins
         histogram = (int *)(word + LARGER(4 * TILE * STRIDE, LARGER(2 * PLANE, MAPS * MOST_TILES * CELLS)));
         sample = (float *)histogram, parts = (RowPart *)histogram;
         of_strips = sample + samples, spread = of_strips + 8 * TILE, lengths = spread + TILE, counts = (int *)(lengths + TILE);
@@ -68,18 +68,21 @@ struct Chip : Order {
 // A stretch of some vectors on its way to the chip; zeros where there are none. Eight numbers at a time, as they lie in
 // memory: see `tile_layers.py`.
 __device__ inline void fetch_vectors(unsigned *to, const void *from, i64 begin, int apart, int number, int first, int width) {
-    const unsigned short *vectors = (const unsigned short *)from + begin;
-#pragma unroll 1
-    for (int k = threadIdx.x; k < TILE * DEPTH / 8; k += TILE_THREADS) {
-        const int i = k / (DEPTH / 8), at = first + k % (DEPTH / 8) * 8;
-        const bool real = i < number && at < width;
-        copy_to_chip(to + i * STRIDE + k % (DEPTH / 8) * 4, real ? vectors + i * apart + at : vectors, real);
-    }
+    constexpr int together = TILE_THREADS / (DEPTH / 8); // vectors
+    const int i = threadIdx.x / (DEPTH / 8), at = threadIdx.x % (DEPTH / 8) * 8, left = first + at < width ? number : 0;
+    const unsigned short *vectors = (const unsigned short *)from + begin, *own = vectors + i * apart + first + at;
+    to += i * STRIDE + at / 2;
+    for (int k = 0; k < TILE; k += together)
+        if (i + k < TILE) copy_to_chip(to + k * STRIDE, i + k < left ? own + k * apart : vectors, i + k < left);
 }
 
-// Where the value vectors of a head begin.
+// Where the value vectors of a head begin, and its queries and keys.
 __device__ inline i64 begin_of_values(const Args &of, int b, int h) {
-    return b * of.value_batch + h * of.value_groups / of.heads * of.value_group;
+    return b * of.value_batch + (int)(h * of.value_groups) / (int)of.heads * of.value_group;
+}
+__device__ inline i64 begin_of_queries(const Args &of, int b, int h) { return b * of.query_batch + h * of.query_head; }
+__device__ inline i64 begin_of_keys(const Args &of, int b, int h) {
+    return b * of.key_batch + (int)(h * of.key_groups) / (int)of.heads * of.key_group;
 }
 
 // Lengths of the value vectors: eight lanes to a vector, of which the first stretch is on the chip.
@@ -123,9 +126,9 @@ template <int WORDS> struct Fragments {
 };
 
 // Products of a stretch of the outputs, for the tiles of a warp.
-template <int KIND> __device__ inline void multiply_outputs(const Chip &on, const Fragments<STRIDE> &at, int tiles, int depth, float (*sums)[2][HALF]) {
+template <int KIND> __device__ inline void multiply_outputs(const Chip &on, const Fragments<STRIDE> &at, int tiles, float (*sums)[2][HALF]) {
 #pragma unroll 1
-    for (int k = 0; k < depth; k += 8) // words, of two numbers
+    for (int k = 0; k < DEPTH / 2; k += 8) // words, of two numbers
         FOR_TILES(tiles) {
             unsigned a[4], c[4];
             load_fragments(a, on.word + at.left[m] + k);
@@ -160,9 +163,8 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
         }
         copies_done();
         __syncthreads();
-        const int depth = width - first < DEPTH ? (width - first + 1) / 2 : DEPTH / 2;
-        if (of.output_kind == 1) multiply_outputs<1>(on, at, tiles, depth, sums);
-        else multiply_outputs<2>(on, at, tiles, depth, sums);
+        if (of.output_kind == 1) multiply_outputs<1>(on, at, tiles, sums);
+        else multiply_outputs<2>(on, at, tiles, sums);
     }
     Four *to = (Four *)(of.similar + head * tiles * CELLS) + lane;
     FOR_TILES(tiles) {
