@@ -29,10 +29,12 @@ class CpuKernels:
     most_shared = 227 << 10
     processors = 5  # so that blocks have several windows
     tiles = True
+    order = 0  # in which threads, warps and blocks take turns: as they are numbered, or drawn from this
 
     def __init__(self, constants: Constants) -> None:
         assert COMPILER is not None
-        folder = Path(tempfile.mkdtemp(prefix="headscope-kernels-"))
+        self._folder = tempfile.TemporaryDirectory(prefix="headscope-kernels-")  # gone when Python ends
+        folder = Path(self._folder.name)
         parts = [f'#include "{HEADER}"', constants.declarations(), source(*FILES), f'#include "{ENTRIES}"\n']
         (folder / "kernels.cpp").write_text("\n".join(parts), "utf-8")
         options = ["-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
@@ -52,8 +54,10 @@ class CpuKernels:
         own = [ctypes.c_void_p(each.data_ptr()) if isinstance(each, Tensor) else each for each in args]
         with self._one_at_a_time:
             threads = block if name in WHOLE else min(block, MOST_THREADS)
-            within = getattr(self._library, f"run_{name}")(*grid, threads, shared, *own)
-        assert within, f"{name} wrote past the {shared} bytes that it was given"
+            self._library.set_order(self.order)
+            wrong = getattr(self._library, f"run_{name}")(*grid, threads, shared, *own)
+        assert wrong != 1, f"{name} wrote past the {shared} bytes that it was given"
+        assert wrong != 2, f"{name} moves sixteen bytes that do not begin at a multiple of sixteen"
 
 
 @lru_cache(8)

@@ -83,6 +83,35 @@ def same_sums(
             assert far < 1e-3, name
 
 
+@pytest.mark.parametrize("tiles", [True, False])
+def test_it_does_not_matter_which_thread_goes_first(
+    tiles: bool, embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a barrier is missing, threads that take turns in another order read what is not there yet."""
+    texts = [" ".join(TEXTS[:4]), TEXTS[2], "Two words."]
+    cut = [corpus_windows(text, embedded.tokenizer, embedded.template, length=128)[0] for text in texts]
+    batch, tokens, width = WindowBatch(tuple(cut)), max(map(len, cut)), 72
+    rng = torch.Generator().manual_seed(1)
+    vectors = [torch.randn(3, tokens, 2, width, generator=rng).bfloat16().transpose(1, 2) for _ in range(4)]
+    queries, keys, values, outputs = vectors
+    readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
+    layer = LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, width**-0.5))
+    choices = Choices(window=128)
+    found = []
+    monkeypatch.setattr(CpuKernels, "tiles", tiles)
+    for order in range(4):
+        monkeypatch.setattr(CpuKernels, "order", order)
+        shape = {"encoder": Shape((0,), 2, 128, (), readings=choices.readings)}
+        accumulator = CudaAccumulator(shape, choices, kernels=cpu_kernels)
+        sink = accumulator.begin(batch)
+        sink.layer(layer)
+        sink.finish()
+        found.append(accumulator.sums()["encoder"])
+    for name, expected in found[0].items():
+        for other in found[1:]:
+            np.testing.assert_array_equal(other[name], expected, err_msg=name)
+
+
 def test_a_card_that_multiplies_no_tiles_counts_the_same(
     embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ EXTRAS = {
     "matplotlib": "report",
     "scipy": "report",
     "fastapi": "view",
+    "pydantic": "view",
     "segno": "view",
     "uvicorn": "view",
     "anywidget": "notebook",

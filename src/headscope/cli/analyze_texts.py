@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from headscope.runs.plan import WorkOptions
     from headscope.runs.progress import Progress
 
+MOST_LAYERS = 10_000  # no model has as many
+
 
 def run_analyze(args: Namespace) -> None:
     """Read the texts, run the model, print a summary; or only tell what it would take."""
@@ -154,16 +156,18 @@ def parse_layers(text: str) -> list[int]:
 
     >>> parse_layers("0,5,10-11")
     [0, 5, 10, 11]
+    >>> parse_layers("11-10")
+    Traceback (most recent call last):
+    headscope.errors.HeadscopeError: --layers 11-10 is not possible. ...
     """
     layers: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            layers += range(int(first), int(last or first) + 1)
-    except ValueError:
-        layers = []
-    if not layers or len(layers) > 10_000:
-        raise HeadscopeError(f"--layers {text} is not possible", "give numbers and ranges, for example 0,5,10-11")
+    for part in text.split(","):
+        first, _, last = (each.strip() for each in part.partition("-"))
+        last = last or first
+        possible = first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= MOST_LAYERS
+        if not possible:
+            raise HeadscopeError(f"--layers {text} is not possible", "give numbers and ranges, for example 0,5,10-11")
+        layers += range(int(first), int(last) + 1)
     return layers
 
 

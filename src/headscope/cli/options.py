@@ -8,6 +8,7 @@ from typing import TypeAlias
 from headscope.choices import PATH_NAMES, SPLITS, STACKS
 from headscope.cli.choices import add_choices
 from headscope.look import read_width
+from headscope.texts.options import FORMATS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -88,7 +89,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
     read.add_argument(
         "--format",
-        choices=("text", "jsonl", "csv", "parquet"),
+        choices=tuple(FORMATS),
         help="format of the files (default: as their names tell)",
     )
     read.add_argument("--encoding", metavar="NAME", help="encoding of the files (default: UTF-8, or as found)")

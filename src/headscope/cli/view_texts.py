@@ -43,7 +43,7 @@ def run_view(args: Namespace) -> None:
     if args.html:
         page_path(args.html)
     else:
-        require("the viewer", "fastapi", "uvicorn")
+        require("the viewer", "fastapi", "pydantic", "segno", "uvicorn")
     if args.host:
         from headscope.view.reach import checked_host
 

@@ -185,7 +185,7 @@ _ALL = (
     ),
 )
 FIGURES = {entry.name: entry for entry in _ALL}
-assert tuple(FIGURES) == NAMES, "the command line names them without matplotlib"
+assert tuple(FIGURES) == NAMES, "the command line names them without matplotlib: put the same names into look.FIGURES"
 
 
 def draw(result: Result, name: str, **options: Any) -> Picture:

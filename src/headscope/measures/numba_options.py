@@ -44,7 +44,7 @@ def drop_stale_code(folder: Path, sources: Path) -> None:
     """
     if not folder.is_dir():
         return
-    files = sorted(sources.glob("*.py"))
+    files = [Path(__file__), *sorted(sources.glob("*.py"))]  # and how they are compiled
     content = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     mark = folder / f"{MARK}-{content}"
     if mark.exists():

@@ -1,7 +1,7 @@
 """Numbers that took long, kept beside the result they are of: findings are instant the second time.
 
-What is kept is named by everything that decides it: the result's checksum, whatever the caller names, and the version
-of the package. Nothing depends on it: a kept file that is missing, damaged or of something else is as good as none,
+What is kept is named by everything that decides it: the result's checksum, whatever the caller names, the version of the
+package and its code that numbers come from. Nothing depends on it: a kept file that is missing, damaged or of something else is as good as none,
 and where a folder cannot be written to nothing is kept.
 """
 
@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,20 @@ def put(result: Result, name: str, key: Mapping[str, Any], data: Any) -> None:
 
 def _told(result: Result, name: str, key: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that decides what is kept, as JSON reads it back."""
-    told = {"what": name, "stack": result.name, "result": checksum_of(result.file), "headscope": __version__}
+    told = {"what": name, "stack": result.name, "result": checksum_of(result.file)}
+    told |= {"headscope": __version__, "code": _code()}
     whole: dict[str, Any] = json.loads(json.dumps(told | {"key": dict(key)}))
     return whole
+
+
+@cache
+def _code() -> str:
+    """A hash of the code that numbers come from, so that whoever changes a formula is not shown what it gave before."""
+    whole, package = hashlib.sha256(), Path(__file__).parents[1]
+    for room in ("measures", "result", "findings"):
+        for file in sorted((package / room).glob("*.py")):
+            whole.update(file.read_bytes())
+    return whole.hexdigest()
 
 
 def _file(result: Result, name: str, told: Mapping[str, Any]) -> Path:

@@ -6,6 +6,7 @@ import errno
 import logging
 import secrets
 import socket
+import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -314,6 +315,7 @@ def _problems(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def defect(_: Request, error: Exception) -> Response:
+        traceback.print_exception(error)  # where the server was started: whoever reports it needs it
         return problem(500, f"a defect of headscope, please report it: {type(error).__name__}: {brief(error)}")
 
 
@@ -382,7 +384,9 @@ class Server:
 
 def _bound(host: str, port: int) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # On Windows SO_REUSEADDR would let another program take the port as well, and with it what is asked here.
+    alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR if alone is None else alone, 1)
     try:
         made.bind((host, port))
         made.listen()  # so that whoever is told the address may connect at once
