@@ -1,8 +1,8 @@
 """Numbers that took long, kept beside the result they are of: findings are instant the second time.
 
-What is kept is named by everything that decides it: the result's checksum, whatever the caller names, the version of the
-package and its code that numbers come from. Nothing depends on it: a kept file that is missing, damaged or of something else is as good as none,
-and where a folder cannot be written to nothing is kept.
+What is kept is named by everything that decides it: the result's checksum, whatever the caller names, the version of
+the package, and its code that numbers come from. Nothing depends on it: a kept file that is missing, damaged or of
+something else is as good as none, and where a folder cannot be written to nothing is kept.
 """
 
 from __future__ import annotations
