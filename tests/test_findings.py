@@ -266,17 +266,17 @@ def test_in_short_every_statement_is_counted_and_named() -> None:
     assert sum(counts) == len(CLAIMS)
     one_of_each = replace(told, items=tuple(replace(f, verdict=v) for f, v in zip(told, VERDICTS, strict=False)))
     assert in_short(one_of_each) == (
-        "1 of 5 statements holds: the last layers attend to the marks that end sentences (1a).",
-        "1 holds with a reservation: the last layers attend to the special token that closes a text (1b).",
+        "1 of 5 statements holds: the final layers attend to the marks that end sentences (1a).",
+        "1 holds with a reservation: the final layers attend to the special token that closes a text (1b).",
         "1 does not hold: it is not so that the heads of a layer have different roles (2). "
         "1 stays open: whether similar tokens lie closer together in the middle layers than in the early ones (3). "
-        "1 has no verdict: whether in the last layers similarity keeps to the sentence (4).",
+        "1 has no verdict: whether in the final layers similarity keeps to the sentence (4).",
     )
     alike = replace(told, items=tuple(replace(f, verdict="does not hold") for f in list(told)[:3]))
     assert in_short(alike) == (
         "None of the 3 statements holds without a reservation.",
         "None holds with a reservation.",
-        "3 do not hold: it is not so that the last layers attend to the marks that end sentences (1a); that the last "
+        "3 do not hold: it is not so that the final layers attend to the marks that end sentences (1a); that the final "
         "layers attend to the special token that closes a text (1b); or that the heads of a layer have different roles "
         "(2).",
     )
@@ -292,8 +292,9 @@ def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
     ninth = told["9"]
     run = RunNumber("rotated", "m (rotated sentences)", ninth.statistics[0].label, 0.3, 0.2, 0.4)
     holds = replace(ninth, verdict="holds", runs=(run,))
-    assert in_short(replace(told, items=(holds,)))[0].endswith(
-        "(9, but it is there where sentences mean nothing, too)."
+    assert in_short(replace(told, items=(holds,)))[0] == (
+        "None of the 1 statements holds without a reservation. 1 passes the controls that the method asks for: "
+        f"{claim('9').plain} (9, but it is there where sentences mean nothing, too)."
     )
     less = replace(holds, runs=(replace(run, low=0.01),))  # not certainly beyond the bound
     assert in_short(replace(told, items=(less,)))[0].endswith("(9).")
@@ -309,8 +310,8 @@ def test_in_short_has_the_reservations() -> None:
         "(4, but the cosine does not show it and the final layers do it less than the middle ones)."
     )
     holds, fails = (replace(told["4"], verdict=verdict, **layers) for verdict in ("holds", "does not hold"))
-    assert in_short(replace(told, items=(holds,)))[0].endswith("(4, but not in layers 7 to 8).")
-    assert in_short(replace(told, items=(fails,)))[2].endswith("(4, but in layer 11 it is).")
+    assert in_short(replace(told, items=(holds,)))[0].endswith("(4, but not in layers 7 and 8).")
+    assert in_short(replace(told, items=(fails,)))[2].endswith("(4, but it is so in layer 11).")
 
 
 def test_few_heads_with_a_number_leave_a_claim_open() -> None:
@@ -349,7 +350,7 @@ def words(
 
 
 def test_sentences_say_what_a_verdict_hangs_on() -> None:
-    assert "every control passes: the claim holds" in words("4", "passes", {})
+    assert "every control that the claim has passes: it holds" in words("4", "passes", {})
     assert "it depends on vector length: the cosine does not show it" in words("4", "passes", {"cosine": "fails"})
     both = words("8", "passes", {"cosine": "fails", "punctuation": "fails"})
     assert "vector length" in both
@@ -361,7 +362,7 @@ def test_sentences_say_what_a_verdict_hangs_on() -> None:
     assert "By cosine" not in words("4", "fails", {"cosine": "fails"})
     assert "Open: it is so" in words("4", "cannot tell", {})
     told = words("4", "fails", {}, layers_beyond=(2,), layers_short=(0, 1))
-    assert "layer 2 wholly beyond 1.1, layers 0 to 1 wholly short of it" in told
+    assert "layer 2 wholly beyond 1.1, layers 0 and 1 wholly short of it" in told
 
 
 @pytest.mark.parametrize(("state", "pooled", "side"), [("fails", 2.76, "beyond"), ("passes", 0.5, "short of")])

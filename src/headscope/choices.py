@@ -211,7 +211,7 @@ def first_high_bin(tau: float) -> int:
     """
     steps = round(tau * (BINS - 1)) if math.isfinite(tau) else 0
     if not 0 < steps < BINS - 1 or abs(tau * (BINS - 1) - steps) > 1e-9:
-        raise HeadscopeError(f"τ is {tau} is not possible", "use a multiple of 0.05 from 0.05 to 0.95")
+        raise HeadscopeError(f"τ = {tau} is not possible", "use a multiple of 0.05 from 0.05 to 0.95")
     return steps + 1
 
 

@@ -37,10 +37,12 @@ def brief(error: BaseException, most: int = 300) -> str:
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """Numbers with runs taken together.
+    """Numbers with runs of three and more taken together.
 
     >>> listed([0, 1, 2, 5])
-    '0 to 2, 5'
+    '0 to 2 and 5'
+    >>> listed([0, 4, 5])
+    '0, 4 and 5'
     """
     parts: list[list[int]] = []
     for number in numbers:
@@ -48,14 +50,16 @@ def listed(numbers: Sequence[int]) -> str:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+    runs = [[f"{part[0]} to {part[-1]}"] if len(part) > 2 else [str(number) for number in part] for part in parts]
+    *words, last = [word for run in runs for word in run]
+    return f"{', '.join(words)} and {last}" if words else last
 
 
 def numbered(noun: str, numbers: Sequence[int]) -> str:
     """A noun with the numbers of the things it names.
 
     >>> numbered("layer", [3]), numbered("layer", [0, 1, 2, 5])
-    ('layer 3', 'layers 0 to 2, 5')
+    ('layer 3', 'layers 0 to 2 and 5')
     """
     return f"{noun if len(numbers) == 1 else noun + 's'} {listed(numbers)}"
 

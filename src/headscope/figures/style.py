@@ -42,6 +42,7 @@ class Picture(Figure):
     """A figure that shows itself in a notebook, and that knows its caption; it never touches pyplot's state."""
 
     caption = ""
+    about = ""  # what only this one shows, in a sentence: which text, which head
     look: Look = SCREEN
     body: float = 0.0  # inches: how high it is between title and caption
     heading: str = ""

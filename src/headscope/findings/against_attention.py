@@ -56,5 +56,5 @@ def of_sums(sums: BlockSums, resample: Resampling) -> xr.Dataset:
             rows.append([getattr(one, name) for one in each])
     dims = ("contrast", "way", "layer")
     coords = {"contrast": list(CONTRASTED), "way": list(ways), "layer": list(sums.layers)}
-    attrs = {"interval": f"95 %, {resample.how}"}
+    attrs = {"interval": resample.intervals}
     return xr.Dataset({name: (dims, np.array(rows)) for name, rows in tables.items()}, coords, attrs)

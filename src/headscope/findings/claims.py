@@ -135,10 +135,10 @@ _REACH = _statistic(
 CLAIMS = (
     _focus("1a", "stop", "sentence stops", "Final layers focus on sentence stops",
            "The attention of the last layers turns to the marks that part sentences.",
-           "the last layers attend to the marks that end sentences"),
+           "the final layers attend to the marks that end sentences"),
     _focus("1b", "end", "closing special tokens", "Final layers focus on closing special tokens",
            "… and to the special tokens that close a text.",
-           "the last layers attend to the special token that closes a text"),
+           "the final layers attend to the special token that closes a text"),
     Claim(
         "2", "Heads specialise",
         "Heads have roles of their own: some find repetitions, others gather round one common token.",
@@ -178,7 +178,7 @@ CLAIMS = (
                  without="on something else than sentences: with their labels rotated it is there as well"),
         ),
         thresholds="tau", spoken_to=(PERMUTED, UNTRAINED, ROTATED),
-        plain="in the last layers similarity keeps to the sentence",
+        plain="in the final layers similarity keeps to the sentence",
     ),
     Claim(
         "5", "Heads pick different focal tokens",
@@ -221,13 +221,13 @@ CLAIMS = (
                  without="on punctuation of any kind: commas are as good as stops"),
         ),
         thresholds="tau",
-        plain="in the last layers the marks that end sentences are similar to the words around them",
+        plain="in the final layers the marks that end sentences are similar to the words around them",
     ),
     Claim(
         "9", "Within the sentence, reach widens again",
         "In the last layers similarity reaches farther again, but within the sentence.", _REACH,
         _by_readings(_REACH, _TOP), thresholds="tau", digits=3, spoken_to=(PERMUTED, UNTRAINED, ROTATED),
-        plain="within a sentence, similarity reaches farther again in the last layers",
+        plain="within a sentence, similarity reaches farther again in the final layers",
     ),
 )  # fmt: skip
 

@@ -105,5 +105,5 @@ def coordinates(sums: BlockSums, by: str) -> dict[str, Any]:
 
 
 def _attributes(numbers: Numbers, label: str, reading: str | None) -> dict[str, Any]:
-    how = f"95 %, {numbers.resample.how}"
+    how = numbers.resample.intervals
     return {"quantity": label, "tau": numbers.view().at, "reading": reading or "", "interval": how}

@@ -28,13 +28,20 @@ def in_short(findings: Findings) -> tuple[str, str, str]:
             "The numbers are what these texts give.",
             "They may be due to chance, or to how S was read.",
         )
-    return (_holds(own[HOLDS], len(findings)), _qualified(own[QUALIFIED]), _others(own))
+    apart = [f for f in own[HOLDS] if with_rotated_too(f)]
+    plain = [f for f in own[HOLDS] if f not in apart]
+    return (_holds(plain, apart, len(findings)), _qualified(own[QUALIFIED]), _others(own))
 
 
-def _holds(findings: Sequence[Finding], number: int) -> str:
-    if not findings:
-        return f"None of the {number} statements holds without a reservation."
-    return f"{len(findings)} of {number} statements {_verb(findings, 'hold')}: {_named(findings)}."
+def _holds(findings: Sequence[Finding], apart: Sequence[Finding], number: int) -> str:
+    """Those that hold; apart from them those that hold where sentences mean nothing, too."""
+    said = f"None of the {number} statements holds without a reservation."
+    if findings:
+        said = f"{len(findings)} of {number} statements {_verb(findings, 'hold')}: {_named(findings)}."
+    if apart:
+        more = " more" if findings else ""
+        said += f" {len(apart)}{more} {_verb(apart, 'pass')} the controls that the method asks for: {_named(apart)}."
+    return said
 
 
 def _qualified(findings: Sequence[Finding]) -> str:
@@ -57,7 +64,7 @@ def _others(own: dict[str, list[Finding]]) -> str:
 
 
 def _verb(findings: Sequence[Finding], verb: str) -> str:
-    return f"{verb}s" if len(findings) == 1 else verb
+    return verb if len(findings) > 1 else f"{verb}es" if verb.endswith("s") else f"{verb}s"
 
 
 def _named(findings: Sequence[Finding], each: str = "", joint: str = "and ") -> str:
@@ -80,5 +87,5 @@ def _but(finding: Finding) -> str:
     if finding.verdict == HOLDS and finding.layers_short:
         found.append(f"not in {numbered('layer', finding.layers_short)}")
     if finding.verdict == DOES_NOT_HOLD and finding.layers_beyond:
-        found.append(f"in {numbered('layer', finding.layers_beyond)} it is")
+        found.append(f"it is so in {numbered('layer', finding.layers_beyond)}")
     return f", but {' and '.join(found)}" if found else ""

@@ -75,9 +75,19 @@ class Resampling:
         if not draws:
             self.how = "none was asked for"
         elif not self.enough_blocks:
-            self.how = f"none: {counted(self.blocks, 'block')} of texts, and it takes {VERDICT_FROM}"
+            are = "is" if self.blocks == 1 else "are"
+            self.how = f"it takes {VERDICT_FROM} blocks of texts, and there {are} {self.blocks}"
         else:
             self.how = f"bootstrap over {counted(self.blocks, 'block')}, {draws:,} draws, seed {seed}"
+
+    @property
+    def intervals(self) -> str:
+        """What intervals are, in words.
+
+        >>> Resampling(np.ones(5)).intervals
+        'none: it takes 8 blocks of texts, and there are 5'
+        """
+        return f"95 %, {self.how}" if len(self.weights) else f"none: {self.how}" if self.asked else self.how
 
     @property
     def half_width(self) -> float:

@@ -116,7 +116,7 @@ def of_sums(sums: BlockSums, *, draws: int = DRAWS, seed: int = 0) -> xr.Dataset
         )
         for name in rows[0].found
     }
-    attrs = {"interval": f"95 %, {resample.how}", "tau": sums.tau, "theta": sums.theta}
+    attrs = {"interval": resample.intervals, "tau": sums.tau, "theta": sums.theta}
     return xr.Dataset(tables, coords, attrs)
 
 

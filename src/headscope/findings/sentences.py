@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headscope.findings.finding import Finding
 
 
-RUNS = {PERMUTED: "with permuted weights", UNTRAINED: "untrained", ROTATED: "with rotated sentences"}
+RUNS = {PERMUTED: "with permuted weights", UNTRAINED: "untrained", ROTATED: "with rotated boundaries of sentences"}
 
 
 def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
@@ -28,7 +28,8 @@ def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     beside = "; ".join([*_beside(finding), *_control_runs(finding)])
     if beside:
         measured = f"{measured.removesuffix('.')} ({beside})."
-    parts = [measured, _judged(finding), _rotated_too(finding), _pooled_apart(finding), _both_sides(finding)]
+    judged = [_judged(finding), _rotated_too(finding), _nothing_learned(finding)]
+    parts = [measured, *judged, _pooled_apart(finding), _both_sides(finding)]
     return " ".join(part for part in parts if part)
 
 
@@ -71,8 +72,8 @@ def _different(finding: Finding, numbers: Numbers) -> str:
     unique, null = (float(numbers.by(named(name), "model").value) for name in ("focal_unique", "focal_null"))
     way = "more" if finding.value >= 0 else "fewer"
     return (
-        f"The {numbers.sums.heads} heads of a layer have {unique:.1f} different focal tokens, where chance gives "
-        f"{null:.1f}: {abs(unique - null):.1f} {way}, {abs(finding.value):.1%} of the heads."
+        f"The {numbers.sums.heads} heads of a layer have {unique:.2f} different focal tokens, where chance gives "
+        f"{null:.2f}: {abs(unique - null):.2f} {way}, which is {abs(finding.value):.1%} of the heads."
     )
 
 
@@ -144,14 +145,18 @@ def _beside(finding: Finding) -> list[str]:
 
 
 def _control_runs(finding: Finding) -> list[str]:
-    """What control runs give, from the least to the most, by kind."""
+    """What control runs give, from the least to the most, by kind; a claim with two numbers has both."""
     found = []
     for kind, words in RUNS.items():
-        own = [run for run in finding.runs if run.kind == kind and run.statistic == finding.statistics[0].label]
-        known = [run.value for run in own if math.isfinite(run.value)]
-        if known:
-            least, most = (f"{each:z.{finding.digits}f}" for each in (min(known), max(known)))
-            found.append(f"{words} {least}" + ("" if least == most else f" to {most}"))
+        ranges = []
+        for statistic in finding.statistics:
+            own = [run.value for run in finding.runs if run.kind == kind and run.statistic == statistic.label]
+            known = [value for value in own if math.isfinite(value)]
+            if known:
+                least, most = (f"{each:z.{finding.digits}f}" for each in (min(known), max(known)))
+                ranges.append(least if least == most else f"{least} to {most}")
+        if ranges:
+            found.append(f"{words} {' and '.join(ranges)}")
     return found
 
 
@@ -164,7 +169,7 @@ def _judged(finding: Finding) -> str:
         return f"No verdict: {finding.reason}."
     if finding.verdict == "holds":
         beyond = f"The whole interval lies beyond {bounds}"
-        return f"{beyond}, and every control passes: the claim holds."
+        return f"{beyond}, and every control that the claim has passes: it holds."
     if finding.verdict == "qualified":
         return f"Qualified: it lies beyond {bounds}, but it depends {_depends_on(finding)}."
     if finding.verdict == "does not hold":
@@ -200,7 +205,22 @@ def _rotated_too(finding: Finding) -> str:
     found = ", ".join(f"{run.value:z.{finding.digits}f}" for run in with_rotated_too(finding))
     if not found:
         return ""
-    return f"But with rotated sentences, which mean nothing, it is there as well ({found}): it is not about sentences."
+    return (
+        "But where the boundaries of sentences are rotated, so that they mean nothing, it is there as well "
+        f"({found}): it is not about sentences."
+    )
+
+
+def _nothing_learned(finding: Finding) -> str:
+    """Networks that learned nothing and pass more easily: then the number by itself is no sign of learning."""
+    own = finding.statistics[0]
+    if finding.verdict not in ("holds", "qualified"):
+        return ""
+    runs = [run.value for run in finding.runs if run.kind in (PERMUTED, UNTRAINED) and run.statistic == own.label]
+    known = [value for value in runs if math.isfinite(value)]
+    if not known or min(known) < own.value:
+        return ""
+    return "Networks that learned nothing lie farther beyond it: the number by itself is no sign of learning."
 
 
 def _pooled_apart(finding: Finding) -> str:

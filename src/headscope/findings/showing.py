@@ -137,6 +137,11 @@ def standing_out(heads: pd.DataFrame, number: int) -> list[StandsOut]:
     return found
 
 
+def beyond_permuted(row: pd.Series[Any]) -> bool | None:
+    """Whether a head stands out farther than any of permuted runs; None where there are none."""
+    return abs(float(row["out"])) > float(row[PERMUTED]) if PERMUTED in row.index else None
+
+
 def _stands_out(score: str, row: pd.Series[Any]) -> StandsOut:
     """Distances of ratios are of their logarithms, and are turned back into numbers."""
     which, value = named(score), float(row["value"])
@@ -145,6 +150,5 @@ def _stands_out(score: str, row: pd.Series[Any]) -> StandsOut:
         return math.exp(math.log(max(value, LEAST)) - distance) if which.logarithmic else value - distance
 
     out = float(row["out"])
-    beyond = abs(out) > float(row[PERMUTED]) if PERMUTED in row.index else None
     head = f"L{int(row['layer'])}H{int(row['head'])}"
-    return StandsOut(which.label, head, value, less(out), less(float(row["out_of_model"])), beyond)
+    return StandsOut(which.label, head, value, less(out), less(float(row["out_of_model"])), beyond_permuted(row))

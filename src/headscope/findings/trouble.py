@@ -80,7 +80,7 @@ def _matrices(view: View) -> list[str]:
     long = float(named("norm_correlation").value(view, "model"))
     if long > LONG and sums.readings[0] == "dot":
         warnings.append(
-            f"similar pairs are those of long vectors: in the typical head the number of top pairs of a token "
+            f"pairs are similar because vectors are long: in the typical head the number of top pairs of a token "
             f"correlates with the length of its output by {long:.2f}; look at what the cosine shows"
         )
     return warnings

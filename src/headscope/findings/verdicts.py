@@ -69,7 +69,7 @@ def _findings(result: Result, at: float, beside: Controls, draws: int, seed: int
         stack=result.name,
         windows=int(sums.texts.sum()),
         blocks=sums.blocks,
-        interval=f"95 %, {numbers.resample.how}",
+        interval=numbers.resample.intervals,
         tau=at,
         theta=sums.theta,
         items=tuple(items),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headscope.errors import HeadscopeError
 from headscope.findings.resampling import Resampling
+from headscope.findings.showing import beyond_permuted
 from headscope.findings.specialists import SPECIALIST
 from headscope.look import SCREEN, Look
 from headscope.report.excerpts import Excerpt, excerpt
@@ -44,7 +47,8 @@ KINDS = (
     Kind(
         "keeps to the sentence", "sentence_preference", "sentence_share",
         "{} of its similar pairs are two words of one sentence",
-        "words of the sentence in which the head has most of its similar pairs", similar_in_sentence,
+        "of the sentence in which the head has most of its similar pairs, the words that are in them",
+        similar_in_sentence,
     ),
     Kind(
         "reads the ends of sentences", "separator_focus_stop", "separator_focus_stop",
@@ -80,33 +84,44 @@ class Role:
     layer: int
     head: int
     value: float
+    learned: (
+        bool | None
+    )  # whether it lies farther out than any head of permuted weights; None where there is no such run
     marked: bool  # whether there was a model to read the texts with
     texts: list[Example]
 
 
-def roles(result: Result, tau: float | None = None, model: Model | None = None) -> list[Role]:
+def roles(
+    result: Result, tau: float | None = None, model: Model | None = None, controls: Sequence[Result] = ()
+) -> list[Role]:
     """A head for each role, where the run kept rows per text and there is a head that stands out.
 
     With the model, the texts are read again, and what shows the role is marked in them.
     """
     found = []
-    for kind, best in leading_heads(result, tau):
+    for kind, best in leading_heads(result, tau, controls):
         layer, head = int(best["layer"]), int(best["head"])
         rows = result.examples(layer, head, kind.shown_by, TEXTS)
         texts = [_example(dict(row), kind, (layer, head), result, tau, model) for _, row in rows.iterrows()]
-        found.append(Role(kind, layer, head, float(best["value"]), model is not None, texts))
+        found.append(Role(kind, layer, head, float(best["value"]), beyond_permuted(best), model is not None, texts))
     return found
 
 
-def leading_heads(result: Result, tau: float | None = None) -> list[tuple[Kind, pd.Series[Any]]]:
-    """For each role the head that stands out most and has a text to show it."""
+def leading_heads(
+    result: Result, tau: float | None = None, controls: Sequence[Result] = ()
+) -> list[tuple[Kind, pd.Series[Any]]]:
+    """For each role the head that stands out farthest above its layer and has a text to show it.
+
+    Heads that stand out farther than any of permuted weights come first, where there are such runs.
+    """
     if row_paths(result) is None or not tells_heads_apart(result):
         return []
-    table, found = result.specialists(tau=tau), []
+    table, found = result.specialists(tau=tau, controls=controls), []
     for kind in KINDS:
         own = table[(table["score"] == kind.score) & (table["what"] == SPECIALIST)]
-        lead = own[["out", "out_of_model"]].min(axis=1)  # beyond its layer, and beyond the model
-        for place in lead[lead > 0].sort_values(ascending=False).index:
+        own = own[(own["out"] > 0) & (own["out_of_model"] > 0)].sort_values("out", ascending=False)
+        learned = np.array([beyond_permuted(row) is not False for _, row in own.iterrows()], dtype=bool)
+        for place in [*own.index[learned], *own.index[~learned]]:
             best = own.loc[place]
             if len(result.examples(int(best["layer"]), int(best["head"]), kind.shown_by, 1)):
                 found.append((kind, best))
@@ -127,6 +142,8 @@ def _example(
     if model is not None:
         inspection = model.inspect(text, stack=result.name, **result.inspect_options)
         spans = kind.mark(inspection, *place, result.tau(tau))
+        if kind.mark is sentence_stops and not _unless_not(row["ends_text"]):  # read alone, it seems to end here
+            spans = [span for span in spans if span[1] < len(text.rstrip())]
     return Example(
         id=in_a_line(str(row["id"])),
         says=kind.says.format(f"{score:.0%}" if kind.shown_by.endswith("_share") else f"{score:.1f}"),
@@ -141,16 +158,22 @@ def _unless_not(value: object) -> bool:
     return value is None or bool(value)
 
 
-def one_head(result: Result, tau: float | None, model: Model, look: Look = SCREEN) -> Picture:
+def one_head(
+    result: Result, tau: float | None, model: Model, look: Look = SCREEN, controls: Sequence[Result] = ()
+) -> Picture:
     """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
-    leading = leading_heads(result, tau)
+    leading = leading_heads(result, tau, controls)
     if not leading:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
     kind, best = leading[0]
     layer, head = int(best["layer"]), int(best["head"])
     texts = result.examples(layer, head, kind.shown_by, LOOKED_AT)
-    text: str = min(texts["text"], key=len)
+    shortest = texts.iloc[int(texts["text"].str.len().argmin())]
     from headscope.figures.matrix import head_figure
 
-    inspection = model.inspect(text, stack=result.name, **result.inspect_options)
-    return head_figure(inspection, layer, head, result.settings["theta"], look=look)
+    inspection = model.inspect(str(shortest["text"]), stack=result.name, **result.inspect_options)
+    picture = head_figure(inspection, layer, head, result.settings["theta"], look=look)
+    picture.about = (
+        f"The head is layer {layer}, head {head}, which {kind.role}; the text is {in_a_line(str(shortest['id']))}."
+    )
+    return picture

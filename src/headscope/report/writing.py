@@ -89,10 +89,10 @@ def write_report(
         state_verdicts=STATE_VERDICTS,
         figures=[_shown(each) for each in drawn],
         heads=_heads(result, findings.tau, controls),
-        roles=roles(result, findings.tau, _if_same(model, result)),
+        roles=roles(result, findings.tau, _if_same(model, result), controls),
         answer=in_short(findings),
         taken=[(kind, TAKEN_AWAY[kind]) for kind in dict.fromkeys(run.kind for f in findings for run in f.runs)],
-        scores=[each for each in [*shown_in("heads"), *shown_in("layers")] if each.is_in(kept)],
+        scores=[each for each in dict.fromkeys([*shown_in("heads"), *shown_in("layers")]) if each.is_in(kept)],
         texts=about_texts(result),
         settings=result.settings,
         versions=json.loads(result.attrs["versions"]),
@@ -141,7 +141,7 @@ def draw_all(
         names.insert(1, ONE_HEAD.name)  # after the findings
     for name in names:
         if name == ONE_HEAD.name:
-            drawn.append(_try(ONE_HEAD, lambda: one_head(result, tau, checked(model, result), look), tell))
+            drawn.append(_try(ONE_HEAD, lambda: one_head(result, tau, checked(model, result), look, controls), tell))
             continue
         entry = FIGURES[name]
         given = {TAU: tau, CONTROLS: controls}
@@ -176,14 +176,15 @@ def checked(model: Model | None, result: Result) -> Model:
 
 def _shown(drawn: Drawn) -> dict[str, Any]:
     """A figure as the page wants it: the picture itself within its address."""
-    entry, shown = drawn.entry, {"entry": drawn.entry, "problem": drawn.problem, "source": "", "caption": ""}
+    shown = {"entry": drawn.entry, "problem": drawn.problem, "source": "", "caption": "", "about": ""}
     if drawn.picture is None:
         return shown
     buffer = io.BytesIO()
     drawn.picture.write(buffer, "svg", outlines=True)
     data = base64.b64encode(buffer.getvalue()).decode()
-    caption = f"{entry.title}. {drawn.picture.caption}"
-    return shown | {"source": f"data:image/svg+xml;base64,{data}", "caption": caption}
+    caption = f"{drawn.entry.title}. {drawn.picture.caption}"
+    about = drawn.picture.about
+    return shown | {"source": f"data:image/svg+xml;base64,{data}", "caption": caption, "about": about}
 
 
 def about_texts(result: Result) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class RunData:
             "tau": sums.tau,
             "theta": sums.theta,
             "scale": result.settings["scale"],
-            "interval": f"95 %, {self.resample.how}",
+            "interval": self.resample.intervals,
             "thresholds": list(SWEPT),
             "claims": [_declared(claim) for claim in CLAIMS],
             "kinds": [{"name": kind.name, "heading": kind.heading, "meaning": kind.meaning} for kind in KINDS],
