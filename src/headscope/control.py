@@ -18,6 +18,7 @@ Kind = Literal["untrained", "permuted", "rotated"]
 WRITTEN = re.compile(r"(untrained|permuted):(0|[1-9][0-9]*)|rotated")
 SEEDS = 2**63  # torch takes no larger ones
 USUAL = ("permuted:0", "permuted:1", "untrained:0", "rotated")  # what `reproduce` compares with
+FOLDER = "control-"  # and what was taken away: where `reproduce` puts control runs, beside the run
 REMEDY = "use untrained:SEED, permuted:SEED or rotated, for example permuted:0"
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.cli import show
 from headscope.cli.analyze_texts import corpus_of
 from headscope.cli.choices import choices_of
+from headscope.control import FOLDER as CONTROL
 from headscope.errors import HeadscopeError, counted
 from headscope.files import disk_file
 from headscope.look import Look, look_of
@@ -137,7 +140,25 @@ def open_run(args: Namespace) -> tuple[Result, list[Result]]:
     result = Result.open(args.run)
     if args.stack is not None:
         result = result.stack(args.stack)
+    beside = [] if args.control else controls_beside(args.run)
+    if beside:  # without them other verdicts stay open than in the report that lies there, too
+        are = "lies" if len(beside) == 1 else "lie"
+        named = f"{shlex.quote(str(beside[0].parent))}/{CONTROL}*"
+        print(
+            f"{counted(len(beside), 'control run')} {are} beside it; to compare with: --control {named}",
+            file=sys.stderr,
+        )
     return result, [Result.open(path) for path in args.control]
+
+
+def controls_beside(run: str) -> list[Path]:
+    """The control runs that `reproduce` left beside a run."""
+    from headscope.result.schema import FILE
+
+    folder = Path(run)
+    if not (folder / FILE).is_file():
+        return []
+    return sorted(file.parent for file in folder.parent.glob(f"{CONTROL}*/{FILE}"))
 
 
 def model_for(result: Result, name: str | None) -> Model | None:

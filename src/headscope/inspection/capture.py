@@ -117,7 +117,7 @@ def prepare(
     if length > model.max_length:
         raise HeadscopeError(
             f"a window of {length} tokens is too long for {model.name!r}",
-            f"its longest is {model.max_length}; move a shorter one with start=",
+            f"its longest is {model.max_length}; start says with which token a shorter one begins",
         )
     if not isinstance(start, (int, np.integer)):
         raise HeadscopeError(f"start={start!r} is not possible", "give the number of a token")

@@ -41,7 +41,7 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
         _distance(layers),
         _sentence(heads),
         _repetition(heads),
-        _common_token(inspection.summary(tau)),
+        _common_token(inspection, tau),
         _different_focal(layers),
     ]
     return [sentence for sentence in sentences if sentence] + [f"Missing: {what}." for what in inspection.missing]
@@ -112,8 +112,11 @@ def _separators(layers: pd.DataFrame) -> str:
         return ""
     best, last = max(focus, key=focus.__getitem__), max(focus)
     if focus[best] < 1.1:
-        return "In no layer does a typical head read the ends of sentences more than any other token."
-    rest = f", one of the last layer {times(focus[last])}" if best != last else ""
+        return (
+            "In no layer does a typical head read the ends of sentences (full stops and the like) much more than if it "
+            f"spread its attention evenly: {times(focus[best])} as much in layer {best}, where it is most."
+        )
+    rest = f"; one of the last layer {times(focus[last])}" if best != last else ""
     return (
         f"A typical head of layer {best} reads the ends of sentences (full stops and the like) {times(focus[best])} as "
         f"much as if it spread its attention evenly{rest}."
@@ -154,16 +157,31 @@ def _repetition(heads: list[WordPairs]) -> str:
     )
 
 
-def _common_token(heads: pd.DataFrame) -> str:
+def _common_token(inspection: Inspection, tau: float) -> str:
+    heads = inspection.summary(tau)
     enough = heads[heads.high_pairs >= FEW_PAIRS]
     enough = enough.sort_values(["focal_share", "high_pairs"], ascending=False, kind="stable")
     if enough.empty:
         return ""
     best: Any = next(enough.rename(columns={"head": "head_"}).itertuples(index=False))
     return (
-        f"Layer {best.layer}, head {best.head_} gathers round one token: “{best.focal_token}” is in "
+        f"Layer {best.layer}, head {best.head_} gathers round one token: “{best.focal_token}”"
+        f"{_of_word(inspection, best.focal_token)} is in "
         f"{best.focal_share:.0%} of its {best.high_pairs} high pairs."
     )
+
+
+def _of_word(inspection: Inspection, label: str) -> str:
+    """The word that a piece is of, where it is always the same one: "she" may be the beginning of "shed"."""
+    window = inspection.window
+    if not window.described:
+        return ""
+    words = set()
+    for place in [k for k, own in enumerate(window.labels) if own == label and window.part[k] >= 0]:
+        pieces = np.flatnonzero((window.word == window.word[place]) & (window.part == window.part[place]))
+        text = window.texts[window.part[place]]
+        words.add(text[window.span[pieces, 0].min() : window.span[pieces, 1].max()].strip() if len(pieces) > 1 else "")
+    return f" (of “{words.pop()}”)" if len(words) == 1 and "" not in words else ""
 
 
 def _different_focal(layers: pd.DataFrame) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headscope.control import USUAL, Control, read_control
+from headscope.control import FOLDER, USUAL, Control, read_control
 from headscope.errors import HeadscopeError
 from headscope.files import disk_file, write_whole
 from headscope.look import SCREEN, split_look
@@ -79,7 +79,7 @@ def reproduce(
         say(f"control {number} of {len(wanted)}: {control.words} (the first {control_texts:,} texts)")
         name = str(control)
         under = load(model, **how, control=name) if control.changes_model else trained.under(name)
-        place = folder / f"control-{name.replace(':', '-')}"
+        place = folder / f"{FOLDER}{name.replace(':', '-')}"
         beside.append(analyze(under, corpus.first(control_texts), out=place, **others))
         del under  # before the next is loaded
     say("comparing the claims with the numbers")
