@@ -300,6 +300,30 @@ def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
     assert in_short(replace(told, items=(less,)))[0].endswith("(9).")
 
 
+def test_both_numbers_of_a_claim_have_their_control_runs() -> None:
+    told = findings_of(synthetic.block_sums())["2"]
+    first, second = (each.label for each in told.statistics)
+    runs = (
+        RunNumber("permuted", "m (permuted weights, seed 0)", first, 0.014, 0.01, 0.02),
+        RunNumber("permuted", "m (permuted weights, seed 1)", first, 0.031, 0.02, 0.04),
+        RunNumber("permuted", "m (permuted weights, seed 0)", second, 0.002, 0.0, 0.01),
+    )
+    sums = synthetic.block_sums()
+    said = in_words(claim("2"), replace(told, runs=runs), Numbers(sums, Resampling(sums.windows, draws=10)))
+    assert "(with permuted weights 0.014 to 0.031 and 0.002" in said
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.97, True), (0.1, False)])
+def test_where_networks_that_learned_nothing_pass_more_easily_it_is_said(value: float, said: bool) -> None:
+    told = findings_of(synthetic.block_sums())["7a"]
+    own = replace(told.statistics[0], value=0.7, low=0.6, high=0.8, state="passes")
+    runs = (RunNumber("untrained", "m (untrained, seed 0)", own.label, value, value, value),)
+    sums = synthetic.block_sums()
+    found = replace(told, verdict="holds", statistics=(own,), runs=runs)
+    sentence = in_words(claim("7a"), found, Numbers(sums, Resampling(sums.windows, draws=10)))
+    assert ("no sign of learning" in sentence) == said
+
+
 def test_in_short_has_the_reservations() -> None:
     told = findings_of(synthetic.block_sums())
     states = {"cosine": "fails", "over middle": "fails"}

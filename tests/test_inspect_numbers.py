@@ -440,3 +440,10 @@ def test_without_maps_the_numbers_are_the_same(model: headscope.Model, pair: str
     with pytest.raises(headscope.HeadscopeError, match="attention_map"):
         light.attention  # noqa: B018
     assert {"outputs", "norms", "given"} <= set(light.to_dataset()) & set(whole.to_dataset())
+
+
+def test_a_piece_is_told_with_its_word(embedded: headscope.Model) -> None:
+    shed = "The shed was old. Nobody opened the shed in winter, and the shed leaned against the barn. A shed is a shed"
+    told = {text: " ".join(embedded.inspect(text).in_words()) for text in (f"{shed}.", f"{shed}, she said.")}
+    assert "“she” (of “shed”) is in" in told[f"{shed}."]
+    assert "“she” is in" in told[f"{shed}, she said."]  # there it is a word of its own as well

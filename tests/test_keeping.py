@@ -65,7 +65,10 @@ def test_another_result_or_version_finds_nothing(
     assert keeping.get(other, "findings", KEY) is None
     keeping.put(other, "findings", KEY, 1)
     assert (keeping.get(other, "findings", KEY), keeping.get(result, "findings", KEY)) == (1, DATA)
-    monkeypatch.setattr(keeping, "__version__", "99.0")
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "__version__", "99.0")
+        assert keeping.get(result, "findings", KEY) is None
+    monkeypatch.setattr(keeping, "_code", lambda: "a formula that was changed")
     assert keeping.get(result, "findings", KEY) is None
 
 

@@ -6,12 +6,14 @@ import base64
 import io
 import json
 import re
+import shutil
 from functools import partial
 from html import escape as escaped
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import headscope
@@ -24,7 +26,7 @@ from headscope.figures.colours import VERDICT_INKS
 from headscope.figures.style import Picture
 from headscope.findings.claims import CLAIMS
 from headscope.findings.showing import KINDS, mark_of, shown
-from headscope.report import reproduce, write_report, writing
+from headscope.report import examples, reproduce, write_report, writing
 from headscope.report.excerpts import excerpt
 from long import first_of
 
@@ -190,6 +192,37 @@ def test_examples_mark_what_they_show_and_end_at_a_word(page: Path, result: head
         assert bool(ellipsis) == (not whole.endswith(words))
 
 
+def test_examples_are_of_the_heads_that_the_table_names(result: headscope.Result) -> None:
+    table = result.specialists()
+    for kind, best in examples.leading_heads(result):
+        own = table[(table["score"] == kind.score) & (table["what"] == "specialist") & (table["out_of_model"] > 0)]
+        assert best["out"] == own["out"].max()
+    alike = table.assign(permuted=np.inf)  # heads of permuted weights stand out farther than any
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(result), "specialists", lambda *_, **__: alike)
+        assert [each.learned for each in examples.roles(result)] == [False] * len(examples.roles(result))
+
+
+def test_where_a_window_ends_nothing_is_marked_as_the_end_of_a_sentence(embedded: headscope.Model) -> None:
+    """Read alone, a text that was cut after the first dot of "i.e." seems to end there."""
+    kind = next(each for each in examples.KINDS if each.score == "separator_focus_stop")
+    row = {"text": "It rains. Yeasts multiply by budding, i.", "id": "1", "focal_token": None, "high_pairs": 0,
+           "separator_focus_stop": 2.0, "starts_text": True}  # fmt: skip
+
+    class Of:  # what a result tells of how its texts were read
+        name, inspect_options = "encoder", {"layers": [0]}
+
+        def tau(self, asked: float | None) -> float:
+            return 0.5
+
+    marked = [
+        [piece for piece, is_marked in made.excerpt.pieces if is_marked]
+        for ends in (False, True)
+        for made in [examples._example(row | {"ends_text": ends}, kind, (0, 0), Of(), None, embedded)]  # type: ignore[arg-type]
+    ]
+    assert marked == [["."], [".", "."]]
+
+
 def test_excerpts() -> None:
     text = "One two three. " * 20 + "Here is the marked word in a long text. " + "One two three. " * 20
     at = text.index("marked")
@@ -208,6 +241,7 @@ def test_findings_on_the_command_line(run: Path, controls: list[str], capsys: py
     printed = capsys.readouterr().out
     for word in ("1a Final layers focus", "holds", "untrained", "at other thresholds", "median of", "cosine"):
         assert word in printed
+    assert len(re.findall(r"^[0-9][a-c]? .*(?:holds|qualified|not hold|open|no verdict)", printed, re.MULTILINE)) >= 12
     assert "S by cosine" not in printed
     assert main(["findings", str(run), "--control", *controls, "--attention", "--draws", "50"]) == 0
     assert "S by" in capsys.readouterr().out
@@ -217,6 +251,19 @@ def test_findings_on_the_command_line(run: Path, controls: list[str], capsys: py
     assert len(told["sensitivity"]) == 13 * 17
     assert {row["way"] for row in told["against_attention"]} == {"dot", "cosine", "direct", "rows"}
     assert {row["what"] for row in told["heads"]} <= {"specialist", "ordinary", "noise", None}
+
+
+def test_control_runs_that_lie_beside_are_named(
+    run: Path, controls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (run, *map(Path, controls)):
+        name = "run" if folder == run else f"control-{folder.name}"
+        shutil.copytree(folder, tmp_path / name)
+    assert main(["findings", str(tmp_path / "run"), "--draws", "10"]) == 0
+    pattern = f"{tmp_path}/control-*"
+    assert f"2 control runs lie beside it; to compare with: --control {pattern}" in capsys.readouterr().err
+    assert main(["findings", str(tmp_path / "run"), "--draws", "10", "--control", *controls]) == 0
+    assert "lie beside it" not in capsys.readouterr().err
 
 
 def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

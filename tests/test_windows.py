@@ -244,6 +244,13 @@ def test_a_language_that_the_model_does_not_know_is_noticed(embedded: Any) -> No
         assert "may not know the language" in embedded.inspect(text, layers=[0]).unfamiliar, text
 
 
+def test_a_short_text_is_noticed_where_it_is_plain(embedded: Any) -> None:
+    german = "Die schöne Müllerin läuft heute über die alte Straße zum Fluss hinunter."
+    assert "may not know the language" in embedded.inspect(german, layers=[0]).unfamiliar
+    english = "The miller's beautiful daughter runs down the old road to the river today."
+    assert embedded.inspect(english, layers=[0]).unfamiliar == ""
+
+
 def test_unknown_tokens_say_so(embedded: Any, tiny: Callable[[str], Any]) -> None:
     found = cut(embedded, "The 你 sat.")
     assert [label for label, u in zip(found.labels, found.unknown, strict=True) if u] == ["[UNK]:你"]
