@@ -227,7 +227,7 @@ def step_of(tau: float) -> int:
 def check_theta(theta: float) -> None:
     """θ is a share of the largest attention received."""
     if not 0 <= theta < 1:
-        raise HeadscopeError(f"θ is {theta} is not possible", "use a number from 0 up to but not including 1")
+        raise HeadscopeError(f"θ = {theta} is not possible", "use a number from 0 up to but not including 1")
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], prefix: str = "") -> list[str]:
