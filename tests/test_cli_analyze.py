@@ -151,7 +151,7 @@ def test_a_relation_from_a_file(model: str, texts: str, tmp_path: Path, capsys: 
         (["--out", "run", "--limit", "0"], "limit=0"),
         (["--out", "run", "--batch-size", "0"], "batch_size=0"),
         (["--out", "run", "--shard-size", "100000"], "a shard has 65,536 texts at most"),
-        (["--out", "run", "--tau", "0.33"], "τ is 0.33"),
+        (["--out", "run", "--tau", "0.33"], "τ = 0.33"),
         (["--out", "run", "--text-field", "nope"], "--text-field"),
         (["--out", "run", "--strict"], "1 bad record among 20 texts"),
     ],

@@ -112,7 +112,7 @@ def test_a_run_as_one_file(run: Path, tmp_path: Path) -> None:
         (["a cat", "--html", "v.html", "--port", "80"], "--port"),
         (["a cat", "--port", "70000"], "65535"),
         (["a cat", "--tau", "0.33"], "multiple of 0.05"),
-        (["a cat", "--theta", "2"], "θ is 2"),
+        (["a cat", "--theta", "2"], "θ = 2"),
         (["a cat", "--layer", "40", "--html", "v.html"], "no layer 40"),
         (["a cat", "--layers", "x", "--html", "v.html"], "--layers"),
         (["a cat", "--control", "run"], "--control"),
