@@ -94,6 +94,15 @@ def add_sums(totals: dict[str, Array], sums: Mapping[str, Array]) -> None:
         totals[name] = add_values(name, totals[name], values) if name in totals else values
 
 
+def add_to(totals: dict[str, Array], sums: Mapping[str, Array]) -> None:
+    """The same where nobody else holds the sums: totals grow where they are."""
+    for name, values in sums.items():
+        if name in totals and name != FOCAL_TOKENS:
+            np.add(totals[name], values, out=totals[name])
+        else:
+            add_sums(totals, {name: values})
+
+
 def add_values(name: str, one: Array, other: Array) -> Array:
     """The sum of one variable of two shards.
 

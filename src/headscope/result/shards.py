@@ -53,14 +53,21 @@ def unpack(source: bytes | Path, wanted: Callable[[str], bool] = lambda name: Tr
                 stored = group[name]
                 values = stored[()]
                 if name == MATRIX:
-                    size = int(stored.attrs["size"])
-                    whole = np.zeros((*values.shape[:-1], size, size))
-                    whole[..., *np.triu_indices(size, 1)] = values
-                    sums[stack][name] = whole
+                    sums[stack][name] = _matrix_of(values, int(stored.attrs["size"]))
                 else:
                     array = np.asarray(values)
                     sums[stack][name] = array if array.dtype.kind == "f" else array.astype(np.int64)
     return sums
+
+
+def _matrix_of(half: NDArray[Any], size: int) -> NDArray[Any]:
+    """The matrix of which `pack` kept the half that is filled, row by row."""
+    whole = np.zeros((*half.shape[:-1], size, size))
+    first = 0
+    for i in range(size - 1):
+        whole[..., i, i + 1 :] = half[..., first : first + size - 1 - i]
+        first += size - 1 - i
+    return whole
 
 
 def largest_counts(source: bytes | Path) -> Largest:

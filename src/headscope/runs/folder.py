@@ -19,7 +19,7 @@ from typing import Protocol
 from headscope.errors import HeadscopeError, brief
 from headscope.files import sha256_of
 from headscope.measures.variables import Shape, Sums, variable
-from headscope.result.parts import Array, ShardInfo, add_sums, as_block, kept_for_groups, largest_in_block
+from headscope.result.parts import Array, ShardInfo, add_sums, add_to, as_block, kept_for_groups, largest_in_block
 from headscope.result.shards import Largest, largest_counts, unpack
 from headscope.runs.manifest import Manifest, read_manifest
 from headscope.stores import Store, open_store
@@ -223,7 +223,7 @@ class FolderShards:
             self._added.setdefault(shard.group, []).append(number)
             total = self._group_sums.setdefault(shard.group, {})
             for stack, sums in read.items():
-                add_sums(total.setdefault(stack, {}), {name: sums[name] for name in sums if name in self._for_groups})
+                add_to(total.setdefault(stack, {}), {name: sums[name] for name in sums if name in self._for_groups})
         return as_block(read, self.shapes)
 
     def largest(self, number: int) -> Largest:
