@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -204,6 +206,8 @@ def test_what_is_exported_holds_the_same_numbers(tab: Tab, address: str, seen: I
     assert len(table) > 500
     key = ["i", "j"]
     table, wanted = (each.sort_values(key).reset_index(drop=True) for each in (table, wanted))
+    for column in ("token_i", "token_j"):
+        table[column] = table[column].map(token_of)
     for column in ("i", "j", "token_i", "token_j", "distance", "relation"):
         assert table[column].tolist() == wanted[column].tolist(), column
     # Bit for bit: float32 went over as such, and a level is one division of float64.
@@ -237,6 +241,34 @@ def test_what_is_exported_holds_the_same_numbers(tab: Tab, address: str, seen: I
     with xr.open_dataset(file, engine="h5netcdf") as data:
         np.testing.assert_array_equal(data.similarity.values, seen.similarity.values)
         np.testing.assert_array_equal(data.attention.values, seen.attention.values)
+
+
+def token_of(cell: str) -> str:
+    """A token out of a cell, as docs/viewer.md says."""
+    return str(json.loads(cell)) if cell.startswith('"') else cell
+
+
+def test_no_cell_is_a_formula(tab: Tab, embedded: headscope.Model) -> None:
+    """Tokens that a spreadsheet program would run, from a caller whose tokens may be anything."""
+    tokens = ['=HYPERLINK("http://a.b","c")', "+1", "-2", "@SUM(A1)", "\t=1", "a;=2", '"', "＝3", "plain", "a=b", "a,b"]
+    outputs = np.ones((1, 1, len(tokens), 2), np.float32)
+    seen = Inspection.from_arrays(outputs, tokens=tokens)
+    desk = Desk()
+    desk.add(seen)
+    with served(desk) as server:
+        page = tab.open(server.address)
+        written = saved(page, "csv").decode()
+    rows = list(csv.reader(io.StringIO(written)))[1:]
+    wanted = seen.high_pairs(0, 0, 0.5)
+    assert sorted((token_of(row[2]), token_of(row[3])) for row in rows) == sorted(
+        zip(wanted.token_i, wanted.token_j, strict=True)
+    )
+    cells = {cell for row in rows for cell in row[2:4]}
+    assert {"plain", "a=b", "a,b"} <= cells
+    for cell in cells:
+        assert not re.match(r"\s*[=+\-@＝]", cell), cell
+        assert all(not re.match(r"\s*[=+\-@]", part) for part in re.split(r"[;\t]", cell)), cell
+    assert not re.search(r'(^|,)"[=+\-@]', written, re.MULTILINE)
 
 
 def test_hostile_strings_stay_text(tab: Tab, address: str, embedded: headscope.Model) -> None:

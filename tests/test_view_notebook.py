@@ -378,11 +378,20 @@ def test_the_widget_answers_every_question_even_those_that_go_wrong(
         ({"inspect": {"text": "A cat."}}, 422),
         ({"inspect": {"nonsense": 1}}, 422),
         ({"inspect": 7}, 422),
+        ({"inspect": {"text": 7}}, 422),
+        ({"inspect": {"text": "A cat.", "window": "64"}}, 422),
+        ({"inspect": {"text": "A cat.", "readings": "dot"}}, 422),
+        ({"inspect": {"text": "A cat.", "start": -1}}, 422),
+        ({"inspect": {"text": "A cat.", "stack": "middle"}}, 422),
     ]
     for number, (question, status) in enumerate(wrong):
         told, _ = ask({"number": number, **question}) or ({}, [])
         assert (told["number"], told["status"]) == (number, status), question
         assert told["error"]
+    # A defect is no mistake of the user's: it is told as such, and goes into the log.
+    monkeypatch.setattr(viewer._desk, "inspect", lambda text, **options: len(7))  # type: ignore[arg-type]
+    told, _ = ask({"number": 8, "inspect": {"text": "A cat.", "window": 64}}) or ({}, [])
+    assert (told["status"], "TypeError" in told["error"]) == (500, True)
     monkeypatch.setattr(viewer._desk, "answer", lambda path: 1 // 0)
     told, _ = ask({"number": 9, "path": "about"}) or ({}, [])
     assert (told["status"], told["error"]) == (500, "ZeroDivisionError: integer division or modulo by zero")

@@ -75,7 +75,7 @@ def test_everything_follows_the_switch(tab: Tab, address: str, seen: Inspection,
     assert classed(page, "high") == {i + j - busiest for i, j in high if busiest in (i, j)}
     scores = scores_of(page)
     heads = own.heads(LAYER, 0.5).iloc[HEAD]
-    assert float(scores["reach"]) == pytest.approx(heads.reach, abs=0.0051)
+    assert float(scores["reach of similar pairs"]) == pytest.approx(heads.reach, abs=0.0051)
     assert float(scores["likeness to attention"]) == pytest.approx(heads.likeness, abs=0.0051)
     table = pd.read_csv(io.BytesIO(saved(page, "csv")), keep_default_na=False)
     assert table.similarity.tolist() == own.high_pairs(LAYER, HEAD, 0.5).similarity.astype(float).tolist()
@@ -169,7 +169,7 @@ def test_top_pairs_are_as_many_in_every_reading(tab: Tab, address: str, seen: In
     rows = seen.read_as(reading).heads(LAYER, top=True).iloc[HEAD]
     scores = scores_of(page)
     assert int(scores["high pairs"].replace(",", "")) == len(top)
-    assert float(scores["reach"]) == pytest.approx(rows.reach, abs=0.0051)
+    assert float(scores["reach of similar pairs"]) == pytest.approx(rows.reach, abs=0.0051)
     assert page.inner_text(".focal-name") == rows.focal_token
     assert "top=1" in tab.settled_address()
     page.keyboard.press("t")

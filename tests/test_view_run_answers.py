@@ -14,11 +14,13 @@ from safetensors.numpy import load as unpacked
 
 import headscope
 from headscope.errors import HeadscopeError
+from headscope.figures.colours import CONTROL_DASHES, CONTROL_LABELS
 from headscope.findings import CLAIMS
 from headscope.findings.checks import together
 from headscope.findings.showing import OWN
 from headscope.measures.bands import by_band
 from headscope.measures.quantities import named
+from headscope.report.examples import KINDS
 from headscope.view.desk import Desk
 from headscope.view.later import Later
 from headscope.view.run_data import OF_LAYERS, RunData
@@ -35,6 +37,27 @@ def test_a_run_is_answered_as_it_is_in_the_file(with_run: Place, view_run: Path,
         examples = client.get("/api/run/heads/3/4/examples/separator_focus_stop").json()
         assert examples == json.loads(json.dumps(view_corpus.examples(3, 4, "separator_focus_stop")))
         assert all(any(p["text"].startswith(row["text"]) for p in headscope.passages()[:16]) for row in examples)
+
+
+def test_a_text_is_marked_as_the_report_marks_it(
+    with_run: Place, embedded: headscope.Model, view_corpus: RunData
+) -> None:
+    kind = next(each for each in KINDS if each.score == "repetition_preference")
+    rows = view_corpus.examples(8, 0, "repetition_preference")
+    seen = embedded.inspect(rows[1]["text"], stack="encoder", **view_corpus.result.inspect_options)
+    spans = kind.mark(seen, 8, 0, 0.5)
+    with with_run.client() as client:
+        path = "/api/run/heads/8/0/examples"
+        told = client.get(f"{path}/repetition_preference/marked/1").json()
+        assert told["marked"] == kind.marked
+        assert [words.strip() for words, marked in told["pieces"] if marked] == [
+            rows[1]["text"][a:b].strip() for a, b in spans
+        ]
+        assert client.get(f"{path}/focal_share/marked/0").status_code == 200
+        for nothing in ("repetition_preference/marked/5", "mean_distance/marked/0", "nothing/marked/0"):
+            assert client.get(f"{path}/{nothing}").status_code == 422
+    with pytest.raises(headscope.HeadscopeError, match="no model"):
+        Desk(run_data=view_corpus).answer("run/heads/8/0/examples/repetition_preference/marked/0")
 
 
 def test_each_stack_of_a_run_is_answered_beside_the_others(stacks_run: headscope.Result) -> None:
@@ -223,7 +246,8 @@ def test_what_there_is_not_is_refused_with_what_there_is(with_run: Place, path: 
 @pytest.mark.long
 def test_control_runs_stand_beside_the_layers(view_corpus: RunData, view_rotated: headscope.Result) -> None:
     data = RunData(view_corpus.result, [view_rotated])
-    assert data.about["controls"] == [{"kind": "rotated", "name": view_rotated.model["name"]}]
+    drawn = {"label": CONTROL_LABELS["rotated"], "dash": list(CONTROL_DASHES["rotated"][1])}
+    assert data.about["controls"] == [{"kind": "rotated", "name": view_rotated.model["name"]} | drawn]
     for name, way in (
         ("sentence_preference", "10"),
         ("sentence_preference", "cosine"),

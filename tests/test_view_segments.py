@@ -41,7 +41,7 @@ def by_hand(spans: list[tuple[int, int]]) -> Any:
 
 def shown(boundary: dict[str, Any]) -> str:
     """A boundary as the page says it."""
-    heads = ", ".join(f"{layer}.{head} {round(100 * share)} %" for layer, head, share in boundary["heads"])
+    heads = ", ".join(f"L{layer}H{head} {round(100 * share)} %" for layer, head, share in boundary["heads"])
     by = f", by head{'s' * (len(boundary['heads']) > 1)} {heads}" if heads else ""
     return f"boundary after sentence {boundary['sentence']}: {boundary['strength']:.2f}{by}"
 
@@ -136,6 +136,20 @@ def test_without_the_model_at_hand_the_embedded_one_is_loaded_again(embedded: he
     assert desk.answer(f"texts/{name}/boundaries") == {"boundaries": expected}
     other = Desk()
     assert other.answer(f"texts/{other.add(tiny('gpt2').inspect(SHORT))}/boundaries") == {"boundaries": []}
+
+
+def test_what_goes_wrong_is_told_and_tried_again(embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, known = embedded.inspect(TEXT), Boundaries()
+
+    def gone() -> Any:
+        raise headscope.HeadscopeError("the model cannot be read")
+
+    monkeypatch.setattr("headscope.view.boundaries.load", gone)
+    for _ in range(2):
+        with pytest.raises(headscope.HeadscopeError, match="cannot be read"):
+            known.of(seen, None)
+    monkeypatch.setattr("headscope.view.boundaries.load", lambda: embedded)
+    assert len(known.of(seen, None)) == 5
 
 
 # ---------------------------------------------------------------------- what the page shows

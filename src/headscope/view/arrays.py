@@ -49,7 +49,7 @@ def header(inspection: Inspection, readings: Sequence[str]) -> dict[str, Any]:
         "scores": [
             {
                 "name": each.name,
-                "label": each.short_label,
+                "label": each.label,
                 "base": None if math.isnan(each.none) else each.none,
                 "meaning": each.meaning,
             }

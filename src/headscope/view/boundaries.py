@@ -12,6 +12,7 @@ from headscope.errors import HeadscopeError
 from headscope.inspection import Inspection
 from headscope.models.load import load
 from headscope.models.source import EMBEDDED
+from headscope.segmentation.head_weights import SHIPPED, HeadWeights, read_head_weights
 from headscope.segmentation.segmenter import Segmenter
 from headscope.windows import Window
 from headscope.windows.text import first_visible
@@ -29,7 +30,8 @@ class Boundaries:
         self._segmenters: dict[tuple[str, str], Segmenter | None] = {}  # by model and language, made when first needed
 
     def of(self, inspection: Inspection, model: Model | None) -> list[dict[str, Any]]:
-        """Those between the sentences that a window shows. There are none where the model's heads are not known.
+        """Those between the sentences that a window shows. There are none where the model's heads are not known; what
+        goes wrong otherwise is told, and tried again when it is asked for again.
 
         `model` is the one that read the text; where it is not at hand any more, the embedded one is loaded again.
         """
@@ -43,12 +45,25 @@ class Boundaries:
 
 
 def _segmenter(inspection: Inspection, model: Model | None) -> Segmenter | None:
-    try:
-        if model is None and inspection.model == EMBEDDED:
-            model = load()
-        return None if model is None else Segmenter(model, language=inspection.choices.language)
-    except HeadscopeError:  # nothing is known of its heads: then there is nothing to show, and nothing wrong
+    """The one that cuts such texts; None where nothing is known of the model's heads, which is nothing wrong."""
+    if model is None and inspection.model == EMBEDDED:
+        model = load()
+    weights = None if model is None else _weights(model)
+    if model is None or weights is None:
         return None
+    return Segmenter(model, weights, language=inspection.choices.language)
+
+
+def _weights(model: Model) -> HeadWeights | None:
+    """Those of the model's heads, where it is known which of them cut texts. A model under a control is another one."""
+    weights = read_head_weights(SHIPPED)
+    if model.name != weights.model["name"]:
+        return None
+    try:
+        weights.check(model)
+    except HeadscopeError:
+        return None
+    return weights
 
 
 def boundaries_of(window: Window, segmenter: Segmenter) -> list[dict[str, Any]]:

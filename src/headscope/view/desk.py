@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from headscope.choices import READINGS, STACKS, described
 from headscope.errors import HeadscopeError
+from headscope.texts.one import example_passage
 from headscope.version import __version__
-from headscope.view.run_data import TAU, RunData
+from headscope.view.looks import TAU
+from headscope.view.run_data import RunData
 from headscope.windows.text import in_a_line
 
 if TYPE_CHECKING:  # what texts need is imported with the first text: a run's page need not wait for torch
@@ -171,6 +173,8 @@ class Desk:
             "texts": list(self._texts),
             "first": self._first,
             "run": self.run_data is not None,
+            "run_texts": self.run_data is not None and self.run_data.has_rows,
+            "example": example_passage() if self.can_inspect else None,
             "defaults": self.defaults,
             "choices": [
                 {name: getattr(choice, name) for name in ("name", "label", "allowed", "default", "several", "help")}
@@ -225,6 +229,19 @@ class Desk:
         from headscope.view.boundaries import Boundaries
 
         return Boundaries()
+
+    def of_marks(self, stack: str | None, layer: int, head: int, score: str, number: int) -> dict[str, Any]:
+        """A text of the run with what it is an example of marked in it: the model reads it, in its turn."""
+        run, model = self.run_of(stack), self.model
+        with self._running:
+            marked: dict[str, Any] = self._marks.of(run, model, (layer, head), score, number)
+            return marked
+
+    @cached_property
+    def _marks(self) -> Any:
+        from headscope.view.marks import Marks
+
+        return Marks()
 
     def of_head(self, name: str, reading: str, layer: int, head: int) -> bytes:
         """A head of a text in a reading."""
@@ -352,4 +369,5 @@ _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
         f"{_RUN}/heads/{_NUMBER}/{_NUMBER}/examples/{_NAME}",
         lambda desk, stack, *asked: desk.run_of(stack).examples(*asked),
     ),
+    (f"{_RUN}/heads/{_NUMBER}/{_NUMBER}/examples/{_NAME}/marked/{_NUMBER}", Desk.of_marks),
 ]

@@ -34,6 +34,8 @@ from headscope.measures.view import View
 from headscope.result.result import Result
 from headscope.result.rows import examples_of_layer, row_paths
 from headscope.view.later import Later
+from headscope.view.looks import ATTENTION, TAU, control_drawn, ways_drawn
+from headscope.view.marks import can_be_marked
 from headscope.view.packing import pack
 from headscope.view.purity import SORTED_BY_PURITY, of_run
 from headscope.view.run_curves import STEPS, Curves
@@ -42,7 +44,6 @@ from headscope.windows.text import in_a_line, visible
 EXAMPLES = 5  # texts to a head and score …
 LONGEST = 600  # … and characters of each that are shown
 TAUS_KEPT = 2  # thresholds whose draws are in memory: answers are small and are all kept, draws are not
-TAU, ATTENTION = "tau", "attention"  # ways to read a quantity that are no readings
 FOCAL = ("focal_unique", "focal_null", "focal_mixed")  # drawn together
 OF_LAYERS = ("value", "low", "high", "lower_quartile", "upper_quartile", "beyond", "pooled")
 OF_HEADS = ("value", "low", "high")
@@ -99,6 +100,7 @@ class RunData:
             "heads": sums.heads,
             "readings": [{"name": name, "meaning": READINGS[name]} for name in sums.readings],  # type: ignore[index]
             "maps": list(sums.maps),
+            "ways": ways_drawn(),
             "tau": sums.tau,
             "theta": sums.theta,
             "scale": result.settings["scale"],
@@ -106,7 +108,10 @@ class RunData:
             "thresholds": list(SWEPT),
             "claims": [_declared(claim) for claim in CLAIMS],
             "kinds": [{"name": kind.name, "heading": kind.heading, "meaning": kind.meaning} for kind in KINDS],
-            "controls": [{"kind": kind, "name": in_a_line(str(each.model["name"]))} for kind, each in self.beside],
+            "controls": [
+                {"kind": kind, "name": in_a_line(str(each.model["name"]))} | control_drawn(kind)
+                for kind, each in self.beside
+            ],
             "quantities": [self._described(each) for each in self.quantities.values()],
             "bands": list(sums.bands),
             "base": self._curves.base,
@@ -134,8 +139,7 @@ class RunData:
     def _described(self, which: Quantity) -> dict[str, Any]:
         return {
             "name": which.name,
-            "label": which.short_label,
-            "title": which.label,
+            "label": which.label,
             "meaning": which.meaning,
             "base": plain(which.none),
             "bound": plain(which.bound),
@@ -147,6 +151,7 @@ class RunData:
             "heads": "heads" in which.shown,
             "layers": "layers" in which.shown,
             "examples": which.column if which.column in SCORES else None,
+            "marked": can_be_marked(which.column),
         }
 
     # ------------------------------------------------------------------ scores of heads and layers
@@ -296,6 +301,8 @@ class RunData:
                     "text": text,
                     "short": in_a_line(" ".join(text[:LONGEST].split())) + (" …" if len(text) > LONGEST else ""),
                     "score": plain(float(row[score])),
+                    "begins": _unless_not(row["starts_text"]),
+                    "ends": _unless_not(row["ends_text"]),
                     "high_pairs": int(row["high_pairs"]),
                     "focal_token": visible(str(focal)) if isinstance(focal, str) else None,
                 }
@@ -310,6 +317,11 @@ class RunData:
                 f"layers are {listed(sums.layers)}, heads 0 to {sums.heads - 1}",
             )
         return sums.layers.index(layer)
+
+
+def _unless_not(value: object) -> bool:
+    """Whether it is so, or, in the rows of an earlier version, not known."""
+    return value is None or bool(value)
 
 
 def _declared(claim: Any) -> dict[str, Any]:

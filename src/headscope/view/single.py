@@ -29,7 +29,7 @@ def write_html(desk: Desk, out: str | Path, *, tell: Callable[[int, int], None] 
                 tell(number, len(paths))
             answer = desk.answer(path)
             if path == "about" and isinstance(answer, dict):
-                answer = answer | {"can_inspect": False}
+                answer = answer | {"can_inspect": False, "example": None}
             elif path == "run" and isinstance(answer, dict):
                 answer = answer | {"stacks": [answer["stack"]]}  # the others are not in the file
             yield path, answer

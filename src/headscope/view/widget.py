@@ -11,6 +11,7 @@ from headscope.errors import HeadscopeError
 from headscope.view.desk import Desk, Gone
 from headscope.view.page import module
 from headscope.view.picture import picture_of
+from headscope.view.questions import checked_question
 
 
 class Viewer(anywidget.AnyWidget):
@@ -42,11 +43,11 @@ class Viewer(anywidget.AnyWidget):
         number = question["number"]
         try:
             if "inspect" in question:
-                options = dict(question["inspect"])
-                answer: Any = self._desk.inspect(str(options.pop("text", "")), **options)
+                options = checked_question(question["inspect"])
+                answer: Any = self._desk.inspect(options.pop("text", None) or "", **options)
             else:
                 answer = self._desk.answer(str(question.get("path", "")))
-        except (HeadscopeError, TypeError) as error:
+        except HeadscopeError as error:  # the user's; anything else is a defect, and goes into the log
             self.send({"number": number, "error": str(error), "status": 404 if isinstance(error, Gone) else 422})
             return
         except BaseException as error:  # an interrupt, too: the page would wait for ever

@@ -1,6 +1,6 @@
 // The atlas: every head of every layer as a small picture, in its place or in the order of a score.
 
-import { html, refill, shown } from "./dom.js";
+import { headName, headTitle, html, refill, shown } from "./dom.js";
 import { palette, signed } from "./colours.js";
 
 /** @typedef {import("./head.js").Score} Score */
@@ -61,6 +61,8 @@ export function atlasView({ layers, heads, label, onpick }) {
       tiles.set(`${layer}.${head}`, { button, canvas, caption, bar });
     }
   }
+  /** What the bars below the pictures are. */
+  const bars = html("p", { class: "note bars" });
   /** The heads as they stand, row by row. @type {[number, number][][]} */
   let rows = [];
   let [columns, chosen] = [heads, ""];
@@ -104,19 +106,20 @@ export function atlasView({ layers, heads, label, onpick }) {
     const orderOf = (/** @type {Tile} */ each) => (ranked ? (each.order ?? each.score) : each.score);
     const known = heads_.map(orderOf).filter((each) => !Number.isNaN(each));
     const [low, high] = [Math.min(...known), Math.max(...known)];
+    tellBars(score, low, high, ranked && heads_.some((each) => !Number.isNaN(each.order ?? NaN)));
     for (const each of heads_) {
       const tile = tiles.get(`${each.layer}.${each.head}`);
       if (!tile) continue;
       const digits = score?.name === "high_pairs" ? 0 : 2;
       const value = shown(each.score, digits);
       const name = `layer ${each.layer}, head ${each.head}`;
-      tile.button.title = `${name}\n${score?.label ?? "score"}: ${value}${each.orderTitle ? `\n${each.orderTitle}` : ""}${each.title ? `\n${each.title}` : ""}`;
+      tile.button.title = `${headTitle(each.layer, each.head)}\n${score?.label ?? "score"}: ${value}${each.orderTitle ? `\n${each.orderTitle}` : ""}${each.title ? `\n${each.title}` : ""}`;
       const told = ranked && each.orderTitle ? `, ${each.orderTitle}` : "";
       tile.button.setAttribute("aria-label", `${name}, ${score?.label ?? "score"} ${value}${told}`);
       const at = orderOf(each);
       refill(
         tile.caption,
-        ranked ? `${each.layer}.${each.head}` : "",
+        ranked ? headName(each.layer, each.head) : "",
         ranked ? html("b", {}, shown(at, Math.min(digits, at >= 100 ? 0 : at >= 10 ? 1 : 2))) : null,
       );
       tile.bar.style.width = Number.isNaN(at) || high === low ? "0" : `${(100 * (at - low)) / (high - low)}%`;
@@ -148,6 +151,19 @@ export function atlasView({ layers, heads, label, onpick }) {
     const top = html("div", { class: "row heads", "aria-hidden": "true" }, html("span", {}), ...numbers);
     refill(grid, ranked ? null : top, ...cells);
     choose(...chosen.split(".").map(Number));
+  }
+
+  /**
+   * @param {Score | undefined} score
+   * @param {number} low
+   * @param {number} high
+   * @param {boolean} pure whether heads stand in another order than that of the score
+   */
+  function tellBars(score, low, high, pure) {
+    const digits = score?.name === "high_pairs" ? 0 : 2;
+    const what = pure ? "how pure it is" : (score?.label ?? "its score");
+    const words = `Bar below a head: ${what}, from none at ${shown(low, digits)} to full at ${shown(high, digits)}.`;
+    refill(bars, Number.isFinite(low) && low < high ? words : "");
   }
 
   /**
@@ -184,7 +200,7 @@ export function atlasView({ layers, heads, label, onpick }) {
     for (const { button } of tiles.values()) button.classList.add("waiting");
   }
 
-  return { grid, arrange, choose, paint, wait };
+  return { grid, bars, arrange, choose, paint, wait };
 }
 
 /** The score whose atlas is sorted by how pure heads are: see view/purity.py. */

@@ -1,13 +1,19 @@
 // Small charts as SVG: what was found, compared with what was there to be found.
 
 import { shown, vector } from "./dom.js";
+import { marker } from "./markers.js";
 
 /**
+ * `kind` is the class that gives the colour. What has no `marker` has points that only a pointer finds; `open` ones are
+ * outlines. `dash` is in widths of the line, as the figures declare it.
  * @typedef {(number | null)[]} Row
- * @typedef {{
- *   name: string, kind: string, value: Row, low?: Row, high?: Row, lower?: Row, upper?: Row, strong?: boolean,
+ * @typedef {{kind: string, marker?: string, open?: boolean, dash?: number[]}} Look
+ * @typedef {Look & {
+ *   name: string, value: Row, low?: Row, high?: Row, lower?: Row, upper?: Row, strong?: boolean,
  * }} Line
  */
+
+const WIDTH = 1.4; // of a line
 
 /**
  * Round numbers to mark an axis with.
@@ -100,12 +106,13 @@ export function named(names, room) {
 
 /**
  * Shares of similar pairs by distance as bars; dashed, those of all pairs. Bars of bands, which have names, are of one
- * width.
+ * width. `kind`: the class that colours the bars.
  * @param {{
  *   edges: number[], share: Row, base: Row, low?: Row, high?: Row, names?: string[], width: number, height: number,
+ *   kind?: string,
  * }} spec
  */
-export function distances({ edges, share, base, low, high, names, width, height }) {
+export function distances({ edges, share, base, low, high, names, width, height, kind = "neutral" }) {
   const top = Math.max(0.001, ...share.map(Number), ...base.map(Number), ...(high ?? []).map((each) => Number(each)));
   const { picture, place } = axes({
     width,
@@ -133,7 +140,7 @@ export function distances({ edges, share, base, low, high, names, width, height 
           y: place.y(value),
           width: Math.max(x2 - x1 - 1, 0.5),
           height: place.y(0) - place.y(value),
-          class: "bar",
+          class: `bar ${kind}`,
         },
         vector(
           "title",
@@ -164,7 +171,7 @@ export function distances({ edges, share, base, low, high, names, width, height 
 
 /**
  * Lines over layers or bands of distance, a point for each name. Of a strong line the interval is drawn as a band and
- * the middle half of the heads by thin lines. Dashed: no effect; dotted: the smallest effect that matters.
+ * the middle half of the heads by thin lines. Dashed: no effect; grey: short of the smallest effect that matters.
  * @param {{
  *   names: string[], each: string, lines: Line[], none?: number | null, bound?: number | null,
  *   range?: [number, number], xlabel: string, label: string, percent?: boolean, log?: boolean, digits?: number,
@@ -189,15 +196,16 @@ export function lines(spec) {
   const y = (/** @type {number | null} */ value) => place.y(Math.min(Math.max(Number(value), least), most));
   const number = (/** @type {number | null} */ value) =>
     percent ? `${shown(value === null ? null : 100 * value, 1)} %` : shown(value, spec.digits ?? 2);
-  for (const [at, kind] of /** @type {[number | null, string][]} */ ([
-    [none, "none"],
-    [bound, "bound"],
-  ])) {
-    if (at !== null && at >= least && at <= most)
-      picture.append(vector("line", { x1: place.x(0), x2: place.x(names.length), y1: y(at), y2: y(at), class: kind }));
+  const across = { x1: place.x(0), x2: place.x(names.length) };
+  if (bound !== null && bound > least) {
+    const [x, width] = [across.x1, across.x2 - across.x1];
+    picture.prepend(vector("rect", { x, width, y: y(bound), height: y(least) - y(bound), class: "too-small" }));
   }
+  if (none !== null && none >= least && none <= most)
+    picture.append(vector("line", { ...across, y1: y(none), y2: y(none), class: "none" }));
   for (const line of drawn) {
     const { name, kind, value, low, high, lower, upper } = line;
+    const dashed = dashOf(line);
     const path = (/** @type {Row} */ row) => {
       let pen = "M";
       return row
@@ -218,7 +226,8 @@ export function lines(spec) {
     for (const row of line.strong ? [lower, upper] : []) {
       if (row) picture.append(vector("path", { d: path(row), class: `line quartile ${kind}` }));
     }
-    picture.append(vector("path", { d: path(value), class: `line ${kind}${line.strong ? " strong" : ""}` }));
+    const whole = { d: path(value), class: `line ${kind}${line.strong ? " strong" : ""}`, "stroke-dasharray": dashed };
+    picture.append(vector("path", whole));
     value.forEach((at, k) => {
       if (at === null) return;
       const about = [
@@ -229,21 +238,27 @@ export function lines(spec) {
           : "",
       ];
       const title = vector("title", {}, about.filter(Boolean).join("\n"));
-      picture.append(
-        vector("circle", { cx: x(k), cy: y(at), r: line.strong ? 2.5 : 2, class: `point ${kind}` }, title),
-      );
+      const size = line.strong ? 2.8 : 2.2;
+      picture.append(marker(line.marker ?? "", x(k), y(at), size, `${kind}${line.open ? " open" : ""}`, title));
     });
   }
   return picture;
 }
 
+/** @param {Look} look */
+function dashOf({ dash = [] }) {
+  return dash.length ? dash.map((each) => (WIDTH * each).toFixed(1)).join(" ") : null;
+}
+
 /**
  * What a line looks like, for a key.
- * @param {string} kind
+ * @param {Look} look
  */
-export function swatch(kind) {
-  const line = vector("path", { d: "M1 5H27", class: `line strong ${kind}` });
-  return vector("svg", { viewBox: "0 0 28 10", width: 28, height: 10, class: "swatch", "aria-hidden": "true" }, line);
+export function swatch(look) {
+  const line = vector("path", { d: "M1 5H29", class: `line strong ${look.kind}`, "stroke-dasharray": dashOf(look) });
+  const mark = look.marker ? marker(look.marker, 15, 5, 3, `${look.kind}${look.open ? " open" : ""}`) : null;
+  const size = { viewBox: "0 0 30 10", width: 30, height: 10 };
+  return vector("svg", { ...size, class: "swatch", "aria-hidden": "true" }, line, mark);
 }
 
 /**

@@ -1,6 +1,6 @@
 // What became of a claim's statistic and of each control, with every number, and what control runs gave.
 
-import { html, shown } from "./dom.js";
+import { html, scrolling, shown } from "./dom.js";
 
 const MARKS = /** @type {Record<string, string>} */ ({ passes: "✓", fails: "✗", "cannot tell": "?", "not run": "–" });
 
@@ -89,7 +89,7 @@ function table(label, columns, rows) {
     html("thead", {}, html("tr", {}, ...heading)),
     html("tbody", {}, ...rows),
   );
-  return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, made);
+  return scrolling(label, made);
 }
 
 /**

@@ -151,28 +151,3 @@ export function ink(colours, share) {
 export function signed(level) {
   return 0.5 + level / 2;
 }
-
-/**
- * How far from no effect a scale reaches to either side; of ratios, the logarithm of it.
- * @param {number} base
- * @param {[number, number]} range
- * @param {boolean} logarithmic
- */
-export function reachOf(base, [low, high], logarithmic) {
-  const far = (/** @type {number} */ value) =>
-    Math.abs(logarithmic ? Math.log(Math.max(value, 1e-3) / base) : value - base);
-  return Math.max(far(low), far(high), logarithmic ? 0.05 : 1e-9);
-}
-
-/**
- * Where a score lies between far below no effect (0), none (½) and far above (1); ratios by their logarithms.
- * @param {number} value
- * @param {number | null} base
- * @param {[number, number]} range
- * @param {boolean} logarithmic
- */
-export function sided(value, base, range, logarithmic) {
-  if (base === null) return range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 0.5;
-  const from = logarithmic ? Math.log(Math.max(value, 1e-3) / base) : value - base;
-  return 0.5 + from / reachOf(base, range, logarithmic) / 2;
-}

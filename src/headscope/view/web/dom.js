@@ -97,6 +97,20 @@ export function bringIntoView(element, from) {
 }
 
 /**
+ * A table that may be wider than its place: it scrolls by itself, and a line above says so while there is more to see.
+ * @param {string} label
+ * @param {HTMLElement} table
+ */
+export function scrolling(label, table) {
+  const place = html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
+  const tell = onceAFrame(() => place.classList.toggle("wider", place.scrollWidth > place.clientWidth + 1));
+  const measure = new ResizeObserver(tell);
+  measure.observe(place);
+  measure.observe(table);
+  return place;
+}
+
+/**
  * A bar that fills while something is worked out, with words beside it; at `of` 0 nobody knows how long it takes.
  */
 export function progressView() {
@@ -134,6 +148,24 @@ export function shown(value, digits = 2) {
   if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
   const written = Number.isInteger(value) && digits === 0 ? value.toLocaleString("en") : value.toFixed(digits);
   return /^-0(\.0*)?$/.test(written) ? written.slice(1) : written;
+}
+
+/**
+ * A head by its short name, as the report and the figures have it: "7.5" would be read as a number.
+ * @param {number} layer
+ * @param {number} head
+ */
+export function headName(layer, head) {
+  return `L${layer}H${head}`;
+}
+
+/**
+ * A head in full, with its short name, so that whoever met one finds the other.
+ * @param {number} layer
+ * @param {number} head
+ */
+export function headTitle(layer, head) {
+  return `Layer ${layer}, head ${head} (${headName(layer, head)})`;
 }
 
 /**

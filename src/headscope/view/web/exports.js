@@ -1,7 +1,7 @@
-// What is seen, to take away: SVG, PNG and CSV.
+// What is seen, to take away as a picture: SVG and PNG.
 
 import { css, paletteOf } from "./colours.js";
-import { vector } from "./dom.js";
+import { headTitle, vector } from "./dom.js";
 
 /** @typedef {import("./state.js").State} State */
 /** @typedef {ReturnType<typeof import("./panel.js").panelView>} Panel */
@@ -18,36 +18,6 @@ export function saveFile(blob, name) {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
-/** @param {string | number} field */
-function quoted(field) {
-  const text = String(field);
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-/**
- * The high pairs of a head as CSV: the columns of `inspection.high_pairs`.
- * @param {Current} current
- * @param {State} state
- */
-export function pairsAsCsv({ head, text, pairs }, state) {
-  const lines = ["i,j,token_i,token_j,distance,relation,similarity,level"];
-  const { label } = text.tokens;
-  for (const { i, j, p } of head.strongest(state.tau, Infinity)) {
-    const row = [
-      i,
-      j,
-      label[i],
-      label[j],
-      j - i,
-      text.relations[pairs.relation[p]],
-      head.value(i, j),
-      head.level(i, j),
-    ];
-    lines.push(row.map(quoted).join(","));
-  }
-  return lines.join("\r\n") + "\r\n";
 }
 
 /**
@@ -103,7 +73,7 @@ function panelAsSvg({ head, text, tokens, chart }, { matrix, root }, state, them
     vector(
       "text",
       { x: GAP, y: 26, "font-size": 17 },
-      `Layer ${head.layer}, head ${head.head}, by ${head.reading} · ${text.model}`,
+      `${headTitle(head.layer, head.head)}, by ${head.reading} · ${text.model}`,
     ),
     vector("text", { x: GAP, y: 46, "font-size": 12 }, about),
     wordsAsSvg(tokens, text),
@@ -165,9 +135,7 @@ function wordsAsSvg(tokens, text) {
       );
     }
     if (element.classList.contains("focal")) {
-      words.append(
-        vector("text", { x: x + width / 2, y: y - 3, "font-size": 9, "text-anchor": "middle", fill: "#e8590c" }, "★"),
-      );
+      words.append(vector("text", { x: x + width / 2, y: y - 3, "font-size": 9, "text-anchor": "middle" }, "★"));
     }
   });
   return words;

@@ -16,6 +16,7 @@ const VERDICTS = /** @type {Record<string, string>} */ ({
   "no verdict": "–",
 });
 const OWN = "statistic"; // the column of the claim's own number
+const UNPASSED = ["cannot tell", "fails", "not run"]; // states of a check, what leaves a claim open first
 const WORKING = "Working out intervals and controls; the heads below are ready meanwhile …";
 const NO_VERDICTS = "Verdicts are given at the paper's thresholds alone; here each number is compared with its bound.";
 const OVER_TAU = "Matched counts are pooled over windows, for τ is not the run's own.";
@@ -192,7 +193,8 @@ export function findingsView({ run, store }) {
   }
 
   /**
-   * What to know before anything is opened: what a qualified claim depends on, why an open one is open.
+   * What to know before anything is opened: what a qualified claim depends on, why an open one is open. There, what
+   * fails, what cannot tell and what was not run are three things, in the words of the marks.
    * @param {any} claim
    * @param {ReturnType<typeof rowOf>} row
    */
@@ -208,10 +210,12 @@ export function findingsView({ run, store }) {
       return `depends ${[...new Set(failed.map((/** @type {any} */ each) => each.without.split(":")[0]))].join("; and ")}`;
     }
     if (finding.verdict !== "open") return "";
-    const unclear = [...finding.statistics, ...finding.controls].filter(
-      (/** @type {any} */ each) => each.state !== "passes" && each.state !== "fails",
-    );
-    return `unclear: ${[...new Set(unclear.map((/** @type {any} */ each) => (each.name === "statistic" ? "the number itself" : each.label)))].join("; ")}`;
+    const checks = [...finding.statistics, ...finding.controls];
+    return UNPASSED.flatMap((state) => {
+      const own = checks.filter((each) => each.state === state);
+      const names = own.map((each) => (each.name === OWN ? "the number itself" : each.label));
+      return names.length ? [`${state}: ${[...new Set(names)].join("; ")}`] : [];
+    }).join(" · ");
   }
 
   /**

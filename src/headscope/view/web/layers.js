@@ -3,12 +3,13 @@
 
 import { lines, swatch } from "./charts.js";
 import { switchOf } from "./controls.js";
-import { html, refill, shown } from "./dom.js";
+import { html, refill, scrolling, shown } from "./dom.js";
 import { ofControls, ofLayers } from "./runnumbers.js";
 import { SUMMING } from "./state.js";
-import { PAPER, wayKind, wayName, wayOf, wayTitle } from "./ways.js";
+import { ALONE, PAPER, wayLook, wayName, wayOf, wayTitle } from "./ways.js";
 
 /** @typedef {import("./charts.js").Line} Line */
+/** @typedef {import("./charts.js").Look} Look */
 /** @typedef {import("./runnumbers.js").RunNumbers} RunNumbers */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Store} Store */
@@ -23,6 +24,20 @@ const SUMS = /** @type {Record<Summing, {label: string, title: string}>} */ ({
 const AGAINST = "separation_"; // S against attention
 const FOCAL = ["focal_unique", "focal_null", "focal_mixed"];
 const FOCAL_NAMES = ["of the heads of a layer", "by chance", "of heads of all layers"];
+/** What focal tokens are compared with is grey, as in the figures. @type {Record<string, Look>} */
+const FOCAL_BASES = {
+  focal_null: { kind: "compared chance", dash: [4, 2] },
+  focal_mixed: { kind: "compared mixed", dash: [1, 1.5] },
+};
+
+/**
+ * Control runs are thin and grey, one dash for each kind.
+ * @param {{kind: string, dash: number[]}} control
+ * @returns {Look}
+ */
+function controlLook({ kind, dash }) {
+  return { kind: `control ${kind}`, dash };
+}
 
 /**
  * A chart, and the numbers in it as a table for whoever opens it.
@@ -45,7 +60,7 @@ export function layersView({ run, store, numbers, fail }) {
   const cards = run.quantities.filter((/** @type {Quantity} */ each) => each.layers).map(card);
   const against = cards.filter((/** @type {Card} */ each) => each.quantity.name.startsWith(AGAINST));
   const others = cards.filter((/** @type {Card} */ each) => !against.includes(each));
-  const focal = byName.has(FOCAL[0]) ? card({ ...byName.get(FOCAL[0]), title: "different focal tokens" }) : null;
+  const focal = byName.has(FOCAL[0]) ? card(byName.get(FOCAL[0])) : null;
   const group = (/** @type {string} */ title, /** @type {string} */ note, /** @type {(Card | null)[]} */ own) =>
     own.length
       ? html(
@@ -72,7 +87,11 @@ export function layersView({ run, store, numbers, fail }) {
       ),
       focal ? group("Focal tokens", "how many different ones the heads of a layer have", [focal]) : null,
     ),
-    group("Scores", "dashed: no effect; dotted: the smallest effect that matters to the paper's claim", others),
+    group(
+      "Scores",
+      "dashed grey line: no effect; grey area: short of the smallest effect that matters to a claim",
+      others,
+    ),
   );
   let turn = 0;
 
@@ -95,9 +114,9 @@ export function layersView({ run, store, numbers, fail }) {
             title: `${quantity.meaning}; show it in the atlas`,
             onclick: () => store.set({ runScore: quantity.name }),
           },
-          quantity.title,
+          quantity.label,
         )
-      : html("span", { title: quantity.meaning }, quantity.title);
+      : html("span", { title: quantity.meaning }, quantity.label);
     own.section = html(
       "section",
       { class: "card", "data-quantity": quantity.name },
@@ -111,22 +130,17 @@ export function layersView({ run, store, numbers, fail }) {
   /** Ways that any of the charts has, in the order of the switch. */
   function waysDrawn() {
     const all = cards.flatMap((/** @type {Card} */ each) => each.quantity.ways);
-    return [PAPER, ...run.readings.map((/** @type {any} */ each) => each.name), ...run.maps, "attention"].filter(
-      (way) => all.includes(way),
+    return [PAPER, ...run.readings.map((/** @type {any} */ each) => each.name), ...run.maps, ALONE].filter((way) =>
+      all.includes(way),
     );
   }
 
   function showLegend() {
     const ways = waysDrawn().map((way) =>
-      html(
-        "li",
-        { title: way === "attention" ? "from attention alone" : wayTitle(run, way) },
-        swatch(wayKind(way)),
-        ` ${way === "attention" ? "attention alone" : wayName(way)}`,
-      ),
+      html("li", { title: wayTitle(run, way), "data-way": way }, swatch(wayLook(run, way)), ` ${run.ways[way].label}`),
     );
     const controls = run.controls.map((/** @type {any} */ each) =>
-      html("li", { title: each.name }, swatch(`control ${each.kind}`), ` control run: ${each.kind}`),
+      html("li", { title: each.name }, swatch(controlLook(each)), ` control run: ${each.label}`),
     );
     refill(legend, ...ways, ...controls);
   }
@@ -147,11 +161,12 @@ export function layersView({ run, store, numbers, fail }) {
       const each = ofLayers(all[k]);
       const median = state.runSum === "median";
       const beside = median ? { low: each.low, high: each.high, lower: each.lower, upper: each.upper } : {};
-      return { name: wayName(way, quantity), kind: wayKind(way), value: each[row], strong: way === chosen, ...beside };
+      const look = wayLook(run, way);
+      return { ...look, name: wayName(way, quantity), value: each[row], strong: way === chosen, ...beside };
     });
     const controls = ofControls(all[quantity.ways.indexOf(chosen)]).map((value, k) => {
-      const { kind, name } = run.controls[k];
-      return { name: `control run ${name}`, kind: `control ${kind}`, value };
+      const control = run.controls[k];
+      return { ...controlLook(control), name: `control run ${control.name}`, value };
     });
     drawn.sort((a, b) => Number(a.strong) - Number(b.strong)); // the chosen one above the others
     draw(own, [...(state.runSum === "median" ? controls : []), ...drawn], state);
@@ -180,7 +195,7 @@ export function layersView({ run, store, numbers, fail }) {
         log: quantity.logarithmic && !share,
         digits: quantity.logarithmic ? 2 : 3,
         xlabel: "layer",
-        label: `${quantity.title} by layer: ${told(drawn, share)}`,
+        label: `${quantity.label} by layer: ${told(drawn, share)}`,
         width: own.section.clientWidth > 200 ? Math.min(own.section.clientWidth, 430) : 300,
         height: 180,
       }),
@@ -222,10 +237,10 @@ export function layersView({ run, store, numbers, fail }) {
     ];
     const made = html("table", {}, html("thead", {}, html("tr", {}, ...head)), html("tbody", {}, ...rows));
     const summary = html("summary", {}, "numbers");
-    const label = `${quantity.title} by layer`;
+    const label = `${quantity.label} by layer`;
     table.querySelector(".scroll")?.remove();
     if (!table.querySelector("summary")) table.append(summary);
-    table.append(html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, made));
+    table.append(scrolling(label, made));
   }
 
   /**
@@ -244,11 +259,11 @@ export function layersView({ run, store, numbers, fail }) {
     const drawn = parts.map(({ name }, k) => {
       const { value, low, high } = ofLayers(all[k]);
       const words = FOCAL_NAMES[FOCAL.indexOf(name)];
-      const kind = ["first", "second", "third"][FOCAL.indexOf(name)];
-      return { name: words, kind, value, low, high, strong: name === FOCAL[0] };
+      const look = name === FOCAL[0] ? wayLook(run, chosen) : FOCAL_BASES[name];
+      return { ...look, name: words, value, low, high, strong: name === FOCAL[0] };
     });
     draw(own, drawn, { ...state, runSum: "median" });
-    const key = drawn.flatMap(({ name, kind }) => [swatch(kind), ` ${name} `]);
+    const key = drawn.flatMap((each) => [swatch(each), ` ${each.name} `]);
     const mixed = parts.length > 2 && chosen === PAPER ? "(these from the top pairs) " : "";
     own.holder.append(html("p", { class: "note key" }, ...key, mixed, `· ${wayName(chosen)}, of ${run.heads} heads`));
   }

@@ -38,10 +38,11 @@ function ends(head, show) {
  * @param {Uint8ClampedArray} colours
  * @param {string[]} numbers
  * @param {HTMLElement | null} [mark]
+ * @param {[number, number]} [part] of the colours that is shown
  */
-export function scaleOf(name, colours, numbers, mark = null) {
+export function scaleOf(name, colours, numbers, mark = null, [from, to] = [0, 1]) {
   const ramp = html("div", { class: "ramp" }, mark);
-  const stops = Array.from({ length: 21 }, (_, k) => css(colours, k / 20));
+  const stops = Array.from({ length: 21 }, (_, k) => css(colours, from + (k / 20) * (to - from)));
   ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   const along = html("div", { class: "ends" }, ...numbers.map((each) => html("span", {}, each)));
   return [html("span", {}, name), ramp, along];

@@ -48,12 +48,12 @@ function darkAround(system) {
 /**
  * Show the viewer in an element.
  * @param {HTMLElement} place
- * @param {Source} source
+ * @param {Source} asked
  * @param {{
  *   state: Partial<State>, keep: (address: string, anew: boolean) => void, whole: boolean, meanwhile?: HTMLElement | null,
  * }} options
  */
-export async function mount(place, source, { state: given, keep, whole, meanwhile = null }) {
+export async function mount(place, asked, { state: given, keep, whole, meanwhile = null }) {
   const shadow = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(STYLE);
@@ -68,11 +68,13 @@ export async function mount(place, source, { state: given, keep, whole, meanwhil
   /** @type {any} */
   let about;
   try {
-    about = await source.get("about");
+    about = await asked.get("about");
   } catch (error) {
     refill(root, html("p", { class: "problem" }, worded(error)));
     return { close: () => {} };
   }
+  // Where no model is at hand, nothing that needs one is offered.
+  const source = about.can_inspect ? asked : { ...asked, inspect: null };
   const state = store({
     ...beginning(),
     page: about.run && !about.texts.length ? "run" : "text",

@@ -1,6 +1,6 @@
 // One head and one text: the text, the matrix and the numbers, linked. There may be two of them.
 
-import { html, onceAFrame, refill } from "./dom.js";
+import { headTitle, html, onceAFrame, refill } from "./dom.js";
 import { Head, Pairs } from "./head.js";
 import { legendView } from "./legend.js";
 import { matrixView } from "./matrix.js";
@@ -185,7 +185,7 @@ export function panelView({ source, store, theme, pinned, onhover, onstep, onrea
    * @param {string} reading_
    */
   function name_(layer, number, reading_) {
-    refill(title, `Layer ${layer}, head ${number}${pinned ? "" : `, by ${reading_}`}`);
+    refill(title, `${headTitle(layer, number)}${pinned ? "" : `, by ${reading_}`}`);
   }
 
   /** @param {unknown} error */

@@ -2,12 +2,14 @@
 
 import { atlasView, PURITY, purityWords } from "./atlas.js";
 import { interval } from "./charts.js";
-import { css, palette, reachOf, sided, variable } from "./colours.js";
-import { html, progressView, refill, shown } from "./dom.js";
+import { css, palette, variable } from "./colours.js";
+import { headName, html, progressView, refill, shown } from "./dom.js";
 import { scaleOf } from "./legend.js";
+import { scaleFor } from "./scales.js";
 import { wayName } from "./ways.js";
 
 /** @typedef {import("./atlas.js").Tile} Tile */
+/** @typedef {import("./scales.js").Scale} Scale */
 /** @typedef {import("./source.js").Tensors} Tensors */
 /** @typedef {import("./state.js").Store} Store */
 /** @typedef {import("./ways.js").Quantity} Quantity */
@@ -46,6 +48,7 @@ export function runAtlas({ run, store, theme, onpressed }) {
     meaning,
     progress.root,
     html("div", { class: "atlas-holder" }, atlas.grid),
+    atlas.bars,
     legend,
     html("h3", {}, "With intervals"),
     order,
@@ -81,16 +84,6 @@ export function runAtlas({ run, store, theme, onpressed }) {
     return now ? now.heads[(what * run.layers.length + row) * run.heads + head] : NaN;
   }
 
-  /**
-   * The values between which colours are spread: all but the outermost.
-   * @param {number[]} values
-   * @returns {[number, number]}
-   */
-  function middle(values) {
-    const known = values.filter((each) => !Number.isNaN(each)).sort((a, b) => a - b);
-    return [known[Math.floor(known.length * 0.02)] ?? 0, known[Math.ceil(known.length * 0.98) - 1] ?? 1];
-  }
-
   function show() {
     if (!now) return;
     const state = store.get();
@@ -103,8 +96,9 @@ export function runAtlas({ run, store, theme, onpressed }) {
         return { layer, head, score: number(0, layer, head), order: orderOf(place), orderTitle: pure };
       }),
     );
-    const range = middle(heads.map((/** @type {{score: number}} */ each) => each.score));
-    const colours = palette(theme(), score.base === null ? "norms" : "sides");
+    const scores = heads.map((/** @type {{score: number}} */ each) => each.score);
+    const scale = scaleFor(scores, score.base, score.logarithmic);
+    const colours = palette(theme(), scale.base === null ? "norms" : "sides");
     const tiles = heads.map(
       (/** @type {{layer: number, head: number, score: number, order: number, orderTitle: string}} */ each) => ({
         ...each,
@@ -112,8 +106,9 @@ export function runAtlas({ run, store, theme, onpressed }) {
         paint: (/** @type {HTMLCanvasElement} */ canvas) => {
           [canvas.width, canvas.height] = [1, 1];
           const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-          const share = sided(each.score, score.base, range, score.logarithmic);
-          context.fillStyle = Number.isNaN(each.score) ? variable(canvas, "--missing") : css(colours, share);
+          context.fillStyle = Number.isNaN(each.score)
+            ? variable(canvas, "--missing")
+            : css(colours, scale.share(each.score));
           context.fillRect(0, 0, 1, 1);
         },
       }),
@@ -125,29 +120,33 @@ export function runAtlas({ run, store, theme, onpressed }) {
     atlas.choose(state.runLayer, state.runHead);
     const pure = now.pure && state.runRanked ? html("span", { class: "sorted-by" }, ` ${PURITY}`) : null;
     refill(meaning, `${score.meaning}; ${wayName(way, score)}`, pure && ".", pure);
-    showLegend(score, range, colours);
+    showLegend(score, scale, colours);
     showRanking(tiles, score);
   }
 
   /**
+   * The colours as far as heads have them; ≥ and ≤ where heads lie beyond.
    * @param {Quantity} score
-   * @param {[number, number]} range
+   * @param {Scale} scale
    * @param {Uint8ClampedArray} colours
    */
-  function showLegend({ base, logarithmic, label }, range, colours) {
-    const [low, high] = range;
-    let ends = [low, (low + high) / 2, high];
-    if (base !== null) {
-      const reach = reachOf(base, range, logarithmic);
-      ends = logarithmic ? [base / Math.exp(reach), base, base * Math.exp(reach)] : [base - reach, base, base + reach];
-    }
+  function showLegend({ label }, { from, to, low, high, under, over, base, share }, colours) {
+    const number = (/** @type {number} */ each) => (each && Math.abs(each) < 0.1 ? each.toPrecision(1) : shown(each));
+    const none = base === null ? null : html("span", { class: "no-effect", "aria-hidden": "true" });
+    if (none && base !== null) none.style.left = `${(100 * (share(base) - from)) / (to - from || 1)}%`;
+    const ends = [`${under ? "≤ " : ""}${number(low)}`, `${over ? "≥ " : ""}${number(high)}`];
+    const signs = [under && "≤", over && "≥"].filter(Boolean).join(", ");
+    const said = [
+      base === null ? "" : `line: no effect, ${number(base)}`,
+      signs ? `${signs}: heads lie beyond, at most 5 % of them` : "",
+    ];
     const unknown = html("span", {}, html("span", { class: "no-number", "aria-hidden": "true" }), " no number");
-    const scale = scaleOf(
-      label,
-      colours,
-      ends.map((each) => (each && Math.abs(each) < 0.1 ? each.toPrecision(1) : shown(each))),
+    refill(
+      legend,
+      ...scaleOf(label, colours, ends, none, [from, to]),
+      html("span", {}, said.filter(Boolean).join("; ")),
+      heads().some(Number.isNaN) ? unknown : null,
     );
-    refill(legend, ...scale, heads().some(Number.isNaN) ? unknown : null);
   }
 
   /** @returns {number[]} */
@@ -179,7 +178,7 @@ export function runAtlas({ run, store, theme, onpressed }) {
           "data-head": `${each.layer}.${each.head}`,
           onclick: () => pick(each.layer, each.head, true),
         },
-        html("span", {}, `${each.layer}.${each.head}`),
+        html("span", {}, headName(each.layer, each.head)),
         interval({
           value: each.score,
           low,

@@ -2,9 +2,10 @@
 // read, and the texts that show it best.
 
 import { distances, lines, swatch } from "./charts.js";
-import { html, progressView, refill, shown } from "./dom.js";
+import { headName, headTitle, html, progressView, refill, scrolling, shown } from "./dom.js";
+import { runExamples } from "./runexamples.js";
 import { plain } from "./runnumbers.js";
-import { PAPER, wayName, wayTitle } from "./ways.js";
+import { ALONE, PAPER, wayLook, wayName, wayTitle } from "./ways.js";
 
 /** @typedef {import("./runnumbers.js").RunNumbers} RunNumbers */
 /** @typedef {import("./source.js").Source} Source */
@@ -15,6 +16,8 @@ import { PAPER, wayName, wayTitle } from "./ways.js";
 const NOTHING = "Choose a head to see how far it reaches, how it treats sentences, and the texts that show it best.";
 const NO_ROWS = "This run kept no rows per text; analyze with --per-text to see texts that show a head.";
 const STEPS = 19; // thresholds
+const ALONE_NOTE = "from attention alone";
+const waits = () => html("span", { class: "waiting", title: "being computed" }, "…");
 
 /**
  * @param {{
@@ -32,7 +35,7 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
   /** @param {number} layer @param {number} head */
   function heading(layer, head) {
     const all = html("button", { type: "button", class: "small to-atlas", onclick: onall }, "all heads ↑");
-    return html("div", { class: "panel-header" }, html("h2", {}, `Layer ${layer}, head ${head}`), all);
+    return html("div", { class: "panel-header" }, html("h2", {}, headTitle(layer, head)), all);
   }
 
   /** @param {State} state */
@@ -44,7 +47,7 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
       return refill(root, html("p", { class: "empty" }, NOTHING));
     }
     refill(root, heading(layer, head), progress.root); // what is drawn of another head goes at once
-    progress.show(`Working out how far layer ${layer}, head ${head} reaches …`);
+    progress.show(`Working out how far ${headName(layer, head)} reaches …`);
     let curves;
     try {
       curves = await source.get(`${run.path}/heads/${layer}/${head}`);
@@ -56,22 +59,22 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
       if (turn === requests) progress.hide();
     }
     if (turn !== requests) return;
-    const examples = html("div", { class: "examples" });
+    const shownBy = runExamples({ source, run, onopen });
+    const examples = shownBy.root;
     const table = html("table", { class: "scores" });
     refill(
       root,
       heading(layer, head),
       html("div", { class: "figures" }, ...drawn(curves, state)),
       html("h3", {}, "Scores in every way that S was read"),
-      html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Scores of this head" }, table),
+      scrolling("Scores of this head", table),
       examples,
     );
     fill(table, state, turn);
     root.dataset.head = `${layer}.${head}`;
     if (run.rows) refill(examples, html("p", { class: "note busy" }, "Looking for texts that show it"));
     if (!run.rows) return refill(examples, html("p", { class: "note" }, NO_ROWS));
-    const articles = await texts(state, layer, head);
-    if (turn === requests) refill(examples, ...articles);
+    await shownBy.show(state, () => turn === requests);
   }
 
   /**
@@ -90,9 +93,11 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
     const line = (/** @type {string} */ name) => ({ value: row(name, 0), low: row(name, 1), high: row(name, 2) });
     const size = { width: Math.min(430, Math.max(300, root.clientWidth - 20)), height: 200 };
     const distance = line("distance");
+    // Both are read in the same way, and so have its colour: the dash tells them apart.
+    const look = wayLook(run, way);
     const both = [
-      { name: "in one sentence", kind: "first", strong: true, ...line("within") },
-      { name: "across sentences", kind: "second", strong: true, ...line("across") },
+      { ...look, name: "in one sentence", strong: true, ...line("within") },
+      { ...look, name: "across sentences", dash: [4, 2], open: true, strong: true, ...line("across") },
     ];
     return [
       html(
@@ -106,6 +111,7 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
           high: distance.high,
           base: run.base,
           names: run.bands,
+          kind: look.kind,
           ...size,
         }),
         html("p", { class: "note" }, "bars: 95 %; dashed: all pairs; bands of distance widen"),
@@ -124,12 +130,7 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
           label: "How often two words at a distance are similar, in one sentence and across",
           ...size,
         }),
-        html(
-          "p",
-          { class: "note key" },
-          ...both.flatMap(({ name, kind }) => [swatch(kind), ` ${name} `]),
-          "· shaded: 95 %",
-        ),
+        html("p", { class: "note key" }, ...both.flatMap((each) => [swatch(each), ` ${each.name} `]), "· shaded: 95 %"),
       ),
     ];
   }
@@ -147,17 +148,16 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
       way === PAPER ? `at τ = ${(state.runTau / 20).toFixed(2)}` : wayName(way);
     const heading = ways.map((way) => html("th", { scope: "col", title: wayTitle(run, way) }, short(way)));
     const rows = scores.map((/** @type {Quantity} */ score) => {
-      const cells = ways.map((way) => {
-        const own = score.ways[0] === "attention" && way === PAPER ? "attention" : way; // the same however S is read
-        const cell = html("td", {});
-        if (score.ways.includes(own)) {
-          refill(cell, html("span", { class: "waiting", title: "being computed" }, "…"));
-          numbers.get(score, own, state.runTau).then((tensors) => {
-            if (turn === requests) write(cell, tensors, layer, head);
-          }, fail);
-        }
-        return cell;
-      });
+      const cell = (/** @type {string} */ way, span = 1) => {
+        const made = html("td", { colspan: span > 1 ? span : null }, waits());
+        numbers.get(score, way, state.runTau).then((tensors) => {
+          if (turn === requests) write(made, tensors, layer, head, way === ALONE ? ALONE_NOTE : "");
+        }, fail);
+        return made;
+      };
+      const cells = score.ways.includes(ALONE)
+        ? [cell(ALONE, ways.length)] // the same however S is read: in no column of its own
+        : ways.map((way) => (score.ways.includes(way) ? cell(way) : html("td", {})));
       return html("tr", {}, html("th", { scope: "row", title: score.meaning }, score.label), ...cells);
     });
     refill(table, html("thead", {}, html("tr", {}, html("td", {}), ...heading)), html("tbody", {}, ...rows));
@@ -168,47 +168,15 @@ export function runHead({ source, run, numbers, fail, onopen, onall }) {
    * @param {Tensors} tensors
    * @param {number} layer
    * @param {number} head
+   * @param {string} note
    */
-  function write(cell, tensors, layer, head) {
+  function write(cell, tensors, layer, head, note) {
     const at = run.layers.indexOf(layer) * run.heads + head;
     const each = run.layers.length * run.heads;
     const [value, low, high] = [0, 1, 2].map((what) => Number(tensors.heads.data[what * each + at]));
     const limits = Number.isNaN(low) ? "" : `${shown(low)} to ${shown(high)}`;
-    refill(cell, shown(value), limits ? html("span", { class: "note" }, limits) : null);
-  }
-
-  /**
-   * @param {State} state
-   * @param {number} layer
-   * @param {number} head
-   */
-  async function texts(state, layer, head) {
-    const shownBy = scores.filter((/** @type {Quantity} */ each) => each.examples);
-    const chosen = shownBy.find((/** @type {Quantity} */ each) => each.name === state.runScore) ?? shownBy[0];
-    const rows = await source.get(`${run.path}/heads/${layer}/${head}/examples/${chosen.examples}`);
-    const articles = rows.map((/** @type {any} */ each) => {
-      const note = `${each.id} · ${chosen.label} ${shown(each.score)} · ${each.high_pairs} similar pairs`;
-      const focal = each.focal_token ? [" · focal token ", html("bdi", { class: "quoted" }, each.focal_token)] : [];
-      return html(
-        "article",
-        { class: "example" },
-        html("p", { class: "note" }, note, ...focal),
-        html("p", { dir: "auto" }, each.short),
-        source.inspect
-          ? html(
-              "button",
-              { type: "button", class: "small", onclick: () => onopen(each.text, layer, head) },
-              "look at it with this head",
-            )
-          : null,
-      );
-    });
-    const none = html("p", { class: "note" }, "No text has enough similar pairs for this score.");
-    const other = chosen.name === state.runScore ? "" : " (texts are not kept by the chosen score)";
-    return [
-      html("h3", {}, `Texts that show it most: ${chosen.label}${other}`),
-      ...(articles.length ? articles : [none]),
-    ];
+    const beside = [limits, note].filter(Boolean).join("; ");
+    refill(cell, shown(value), beside ? html("span", { class: "note" }, beside) : null);
   }
 
   return { root, show };

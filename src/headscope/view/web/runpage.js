@@ -20,6 +20,8 @@ import { PAPER, wayName, wayOf, wayTitle } from "./ways.js";
 
 const REST = 150; // milliseconds that a slider rests before heads are fetched
 const AGAIN = 700; // … until what is being worked out is asked for again
+const USUAL_SCORE = "sentence_preference"; // what the atlas shows at first
+const isUsual = (/** @type {Quantity} */ { name }) => name === USUAL_SCORE;
 const POOLED = "not the run's own τ: matched ratios are pooled over windows here";
 
 /**
@@ -205,7 +207,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
       const known = scores.some((/** @type {Quantity} */ each) => each.name === state.runScore);
       store.set({
         runTau: state.runTau || Math.round(20 * answer.tau),
-        runScore: known ? state.runScore : (scores[3] ?? scores[0]).name,
+        runScore: known ? state.runScore : (scores.find(isUsual) ?? scores[0]).name,
       });
       run = answer;
       tell(

@@ -35,6 +35,7 @@ export function textAtlas({ source, store, theme, onscores, onpressed }) {
   const ranked = html("input", { type: "checkbox", onchange: () => store.set({ ranked: ranked.checked }) });
   const meaning = html("p", { class: "note" });
   const holder = html("div", { class: "atlas-holder" });
+  const hint = html("p", { class: "note" });
   const progress = progressView();
   const side = html(
     "aside",
@@ -49,7 +50,7 @@ export function textAtlas({ source, store, theme, onscores, onpressed }) {
     meaning,
     progress.root,
     holder,
-    html("p", { class: "note" }, "Rows are layers. Click, or use the arrow keys."),
+    hint,
   );
 
   /**
@@ -105,6 +106,7 @@ export function textAtlas({ source, store, theme, onscores, onpressed }) {
     atlas?.arrange(tiles(), state.ranked, chosen);
     const pure = state.ranked && state.score === SORTED_BY_PURITY;
     refill(meaning, chosen?.meaning ?? "", pure ? html("span", { class: "sorted-by" }, ` ${PURITY}`) : null);
+    refill(hint, `${state.ranked ? "The first is the largest." : "Rows are layers."} Click, or use the arrow keys.`);
     onscores();
   }
 
@@ -126,7 +128,7 @@ export function textAtlas({ source, store, theme, onscores, onpressed }) {
         if (pressed) onpressed();
       },
     });
-    refill(holder, atlas.grid);
+    refill(holder, atlas.grid, atlas.bars);
     arrange();
   }
 

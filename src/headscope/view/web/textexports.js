@@ -1,6 +1,7 @@
 // What can be taken away of a text: pictures, its pairs, everything about it, and the view itself as a file or a link.
 
-import { pairsAsCsv, pictureAsSvg, saveFile, svgAsPng } from "./exports.js";
+import { pairsAsCsv } from "./csv.js";
+import { pictureAsSvg, saveFile, svgAsPng } from "./exports.js";
 import { readingOf } from "./head.js";
 import { written } from "./state.js";
 

@@ -7,6 +7,7 @@ import { readingOf } from "./head.js";
 import { panelView } from "./panel.js";
 import { differing, SHOWN } from "./state.js";
 import { textAtlas } from "./textatlas.js";
+import { textBeginning } from "./textbeginning.js";
 import { textExports } from "./textexports.js";
 import { textPin } from "./textpin.js";
 import { textsOf } from "./texts.js";
@@ -73,10 +74,12 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
   });
   const panels = html("div", { class: "panels" }, panel.root);
   const pinned = textPin({ source, store, theme, fail, texts, panels, onhover: share, onscores: showScores });
+  const beginning = textBeginning(about, (words) => texts.ask(words, {}));
   const root = html(
     "div",
     { class: "text-page" },
     asking.form,
+    beginning,
     controls.bar,
     html("div", { class: "columns" }, atlas.side, panels),
   );
@@ -136,7 +139,8 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
     inTurn(async (wanted) => {
       const state = store.get();
       const asked = state.id || state.text || state.asked ? state : about.first;
-      if (!asked) return; // a run without a text: one can be typed
+      root.classList.toggle("unread", !asked);
+      if (!asked) return tell("No text yet"); // a run without a text: one can be typed
       tell("Reading the text …", "busy");
       let next;
       try {

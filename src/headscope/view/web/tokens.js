@@ -1,6 +1,6 @@
 // The text itself, token by token, sentence by sentence; arcs between the tokens that a head finds most alike.
 
-import { html, vector } from "./dom.js";
+import { headName, html, vector } from "./dom.js";
 import { css, ink, palette, paletteOf, signed } from "./colours.js";
 import { strongestOf } from "./shades.js";
 
@@ -264,7 +264,7 @@ export function tokensView(text, events) {
 
 /** @param {Boundary} boundary */
 function boundaryWords({ sentence, strength, heads }) {
-  const named = heads.map(([layer, head, share]) => `${layer}.${head} ${Math.round(100 * share)} %`);
+  const named = heads.map(([layer, head, share]) => `${headName(layer, head)} ${Math.round(100 * share)} %`);
   const by = named.length ? `, by head${named.length > 1 ? "s" : ""} ${named.join(", ")}` : "";
   return `boundary after sentence ${sentence}: ${strength.toFixed(2)}${by}`;
 }
