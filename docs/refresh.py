@@ -80,7 +80,7 @@ def screenshots() -> None:
         with served(desk) as server:
             for name, state, options in looks:
                 tab = Tab(browser, **options)
-                of_run = ".run-page[data-findings]:has(.example)"
+                of_run = ".run-page[data-findings]:has(.examples[data-marked])"
                 ready = of_run if "run" in state else ".text-page[data-ready]:not([aria-busy])"
                 page = tab.open(f"{server.address}#{state}", ready)
                 tab.settle()
