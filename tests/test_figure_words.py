@@ -192,6 +192,15 @@ def test_long_range_is_said_to_be_hardly_so_where_it_is(result: MadeUpResult) ->
 # ---------------------------------------------------------------------- cells, scales, lines
 
 
+@pytest.mark.parametrize("width", [2.5, 3.0, "column", "page", None])
+def test_titles_keep_a_bound_with_its_word(result: MadeUpResult, width: str | float | None) -> None:
+    *blocks, scale = result.figure("heads-beyond", width=width).axes
+    for axes in blocks:
+        assert re.search(r"beyond [\d.]+$", axes.get_title(loc="left"))
+    assert scale.get_xlabel().replace("\n", " ") == "% of the layer's heads beyond the bound"
+    assert ("\n" in scale.get_xlabel()) == (width in (2.5, 3.0))  # never wider than the scale
+
+
 @pytest.mark.parametrize("width", ["column", "page", None])
 def test_rows_of_heads_beyond_have_one_height_and_one_scale(width: str | None) -> None:
     figure = made_up(readings=("dot", "cosine"), layers=12).figure("heads-beyond", width=width)
@@ -207,7 +216,6 @@ def test_rows_of_heads_beyond_have_one_height_and_one_scale(width: str | None) -
         assert len(axes.texts) == known  # numbers have room in a column, too
         across, down = (len(each.get_segments()) for each in axes.collections)
         assert (across, down) == (13, rows + 1)
-        assert not re.search(r"beyond\n", axes.get_title(loc="left"))  # a bound stays with its word
 
 
 def test_stability_names_its_sizes_and_its_key_is_none_of_them(result: MadeUpResult) -> None:

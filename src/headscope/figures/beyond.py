@@ -31,6 +31,7 @@ SHADES = matplotlib.colormaps["GnBu"].resampled(64)
 SMALLEST = 4.5  # points: where shares would have to be smaller, they are not written out
 SCALE = 0.09  # inches: how high the scale is
 PARTED = 0.1  # inches: between two blocks
+BOUND_SPACE = "\u00a0"
 BETWEEN = "#c4c4c4"  # lines between cells, which may have equal colours
 
 
@@ -58,9 +59,10 @@ def heads_beyond(result: Result, tau: float | None = None, *, look: Look = SCREE
     whole_numbers(last.xaxis, list(sums.layers), int(72 * page.wide / (3.2 * points("small"))))
     last.set_xlabel("layer")
     # One scale under all blocks and as wide as they are: it belongs to each.
-    scale = place(figure, page.left, 1.75 * page.line + 0.03, page.wide, SCALE)
+    label = _scale_label(page.wide)
+    scale = place(figure, page.left, (label.count("\n") + 1.75) * page.line + 0.03, page.wide, SCALE)
     image = last.images[0]
-    dressed(figure.colorbar(image, cax=scale, orientation="horizontal"), "% of the layer's heads beyond the bound")
+    dressed(figure.colorbar(image, cax=scale, orientation="horizontal"), label)
     return finish(
         figure,
         run_caption(result, at),
@@ -89,11 +91,21 @@ class _Page:
         width, row, line = look.inches(10.4), 0.24 * look.size / 9, 1.3 * points("medium") / 72
         left = max(text_width(way, points("small")) for each in strips for way in each.ways) + 0.14
         wide = width - left - 0.15
-        titles = [balanced(each.title, wide if look.letters else width - 0.15) for each in strips]
-        below = 5.2 * line + SCALE
+        titles = [_title(each.title, wide if look.letters else width - 0.15) for each in strips]
+        below = (4.2 + _scale_label(wide).count("\n") + 1) * line + SCALE
         high = sum((title.count("\n") + 1) * line + len(each.ways) * row + PARTED
                    for each, title in zip(strips, titles, strict=True))  # fmt: skip
         return cls(width, left, wide, row, titles, line, below, below + high)
+
+
+def _title(title: str, inches: float) -> str:
+    """A title over as few lines as it takes, its bound on one line with the word before it."""
+    before, _, bound = title.rpartition(" ")
+    return balanced(f"{before}{BOUND_SPACE}{bound}", inches).replace(BOUND_SPACE, " ")
+
+
+def _scale_label(inches: float) -> str:
+    return balanced("% of the layer's heads beyond the bound", inches)
 
 
 def _blocks(figure: Picture, page: _Page, strips: list[Strip], layers: int) -> list[Any]:
