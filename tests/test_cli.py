@@ -217,7 +217,7 @@ def test_a_long_text_below_the_limit_is_shown_through_its_window(
     file.write_text(TEXT * 1500)
     code, out, _ = run(capsys, "inspect", "--file", str(file), "--start", "1000")
     assert code == 0
-    assert "tokens 1000 to 1126 of" in out
+    assert "tokens 1001 to 1126 of" in out
 
 
 def test_a_file_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:

@@ -192,7 +192,7 @@ def test_labels_of_tokens_do_not_touch(short: Any, long_text: Any, kind: str, wi
             for axis in (axes.xaxis, axes.yaxis):
                 labels = axis.get_ticklabels()
                 assert overlapping(labels) == []
-                assert all(label.get_fontsize() >= 4.4 for label in labels)
+                assert all(label.get_fontsize() >= 6.2 for label in labels)
     if width == "column":
         assert "one token in" in figure.caption  # of the long text not all can be named
 
@@ -300,7 +300,7 @@ def test_scales_show_what_heads_have_and_mark_what_lies_beyond(
 ) -> None:
     figure = Figure()
     axes = figure.add_subplot()
-    _panel(axes, named("sentence_preference"), np.array([values]), [0])
+    _panel(axes, named("sentence_preference"), np.array([values]))
     bar = axes.images[0].colorbar
     assert bar.extend == extend
     for limit, wanted in zip(bar.ax.get_ylim(), shown, strict=True):
@@ -312,7 +312,7 @@ def test_scores_of_either_sign_have_two_colours(result: MadeUpResult) -> None:
     figure = Figure()
     axes = figure.add_subplot()
     quantity = named("likeness")  # no number stands for no effect
-    _panel(axes, quantity, np.array([[-0.2, 0.1, 0.6]]), [0])
+    _panel(axes, quantity, np.array([[-0.2, 0.1, 0.6]]))
     image = axes.images[0]
     below, above = image.to_rgba(-0.2), image.to_rgba(0.2)
     assert below[2] > below[0]

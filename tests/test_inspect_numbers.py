@@ -280,7 +280,7 @@ def test_a_window_in_a_longer_text_is_the_text_cut_there(embedded: headscope.Mod
     whole = embedded.tokenizer(LONG, add_special_tokens=False)["input_ids"]
     seen = embedded.inspect(LONG, start=100)
     assert seen.tokens.id.tolist() == [2, *whole[100:226], 3]
-    assert seen.shown == f"tokens 100 to 226 of {len(whole)}"
+    assert seen.shown == f"tokens 101 to 226 of {len(whole)}"
     first = seen.tokens.iloc[1]
     assert LONG[first.start : first.end].lower() == first.token
     assert first.sentence > 0  # sentences are numbered over the whole text

@@ -72,8 +72,8 @@ def test_the_trajectory_has_a_line_for_each_reading(result: MadeUpResult, contro
         ), quantity.name
     assert "control runs" in figure.caption
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert {WAYS[way].label for way in (AT_TAU, *READINGS, "direct", "rows")} <= set(legend)
-    assert {"permuted weights", "untrained", "rotated sentences"} <= set(legend)
+    assert {WAYS[way].called(from_pairs=True) for way in (AT_TAU, *READINGS, "direct", "rows")} <= set(legend)
+    assert {"attention", "permuted weights", "untrained", "rotated sentences"} <= set(legend)
 
 
 def test_s_against_attention_shows_its_table(result: MadeUpResult, controls: list[MadeUpResult]) -> None:
@@ -96,7 +96,7 @@ def test_focal_tokens_stand_beside_their_null(result: MadeUpResult) -> None:
     figure = result.figure("focal-tokens")
     for title, way, colour in (
         ("the paper's way, at τ", None, WAYS[AT_TAU].colour),
-        ("from the top pairs by dot", "dot", WAYS["dot"].colour),
+        ("top pairs by dot", "dot", WAYS["dot"].colour),
     ):
         axes = panel(figure, title)
         drawn = {line.get_label(): line for line in axes.lines}

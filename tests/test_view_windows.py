@@ -28,14 +28,14 @@ def test_windows_are_turned_like_pages(tab: Tab, address: str, seen: Inspection)
     page = tab.open(address)
     assert page.is_disabled("[data-window=before]")
     last = seen.window.total
-    assert f"tokens 126 to {last} of {last}" in turned(page, lambda: page.click("[data-window=after]"))
+    assert f"tokens 127 to {last} of {last}" in turned(page, lambda: page.click("[data-window=after]"))
     assert page.is_disabled("[data-window=after]")
     assert page.get_attribute(".panel", "data-head") == f"{LAYER}.{HEAD}"
     page.evaluate("document.activeElement.blur()")
-    assert f"tokens 0 to 126 of {last}" in turned(page, lambda: page.keyboard.press(","))  # a whole window again
+    assert f"tokens 1 to 126 of {last}" in turned(page, lambda: page.keyboard.press(","))  # a whole window again
     turned(page, lambda: page.keyboard.press("."))
     tab.look_at("It rains. It rains again.")  # another text begins at its beginning
-    assert "tokens 0 to 9 of 9" in page.inner_text(".telling")
+    assert "tokens 1 to 9 of 9" in page.inner_text(".telling")
 
 
 def test_a_text_longer_than_can_be_typed_is_turned_by_its_name(embedded: headscope.Model) -> None:

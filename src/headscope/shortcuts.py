@@ -80,7 +80,7 @@ class ModelShortcuts:
         >>> import headscope
         >>> seen = headscope.load().inspect("The cat saw the dog. The dog saw the cat.")
         >>> seen
-        Inspection of tokens 0 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads, read by dot
+        Inspection of tokens 1 to 12 of 12 with headscope/bert12: encoder, 12 layers × 12 heads, read by dot
         >>> dict(seen.similarity.sizes)
         {'layer': 12, 'head': 12, 'i': 14, 'j': 14}
         """

@@ -1,6 +1,6 @@
 """
-Specialists and noise
-=====================
+Specialists: heads that stand out
+================================
 
 Which heads stand out on all texts alike?
 """

@@ -2,7 +2,7 @@
 Attention and similarity together
 =================================
 
-Both of one head, one above the other.
+Both of one head, beside each other.
 """
 
 import headscope

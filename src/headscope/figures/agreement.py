@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 
 from headscope.figures.colours import BASE, CONTROL, TOO_SMALL
 from headscope.figures.fonts import balanced, in_style
-from headscope.figures.parts import run_caption, sorted_controls
-from headscope.figures.style import Picture, by_logarithms, colour_bar, finish_panel, inches_wide, one_panel, plain_axes
+from headscope.figures.parts import run_caption, sorted_controls, upright_handle
+from headscope.figures.style import Picture, colour_bar, finish_panel, inches_wide, one_panel, plain_axes
 from headscope.findings.specialists import NOISE, ORDINARY, SPECIALIST, farthest
 from headscope.look import SCREEN, Look
 from headscope.measures.quantities import named
@@ -30,9 +30,15 @@ KINDS = {  # how a head is drawn, by what is made of it
     NOISE: {"facecolor": "white", "edgecolor": "#8c8c8c"},
     SPECIALIST: {"facecolor": "#111111", "edgecolor": "none"},
 }
-LABELS = {ORDINARY: "certainly does not stand out", NOISE: "cannot be told", SPECIALIST: "stands out"}
+LABELS = {ORDINARY: "certainly does not stand out", NOISE: "these texts cannot tell", SPECIALIST: "stands out"}
 GROUPS = "#d55e00"
 TICKS = (-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50)
+# What stands at the right of the specialists, for the caption; the heads that lie farthest above follow.
+IN_WORDS = " At the right"
+IN_SHORT = (
+    " At the right how many heads stand out, how many do not, of how many these texts cannot tell, after a plus how "
+    "many have no number; below,"
+)
 WORDY = 8.0  # inches: from this width on, counts are written out
 
 
@@ -62,10 +68,20 @@ def stability_figure(
     axes.set_xlabel(balanced(label, 0.55 * inches_wide(axes)))
     plain_axes(axes)
     bar = colour_bar(axes, matplotlib.cm.ScalarMappable(norm, shades), "texts in each of two sets")
-    by_logarithms(bar.ax.yaxis)
+    bar.set_ticks(sizes, labels=[f"{size:g}" for size in sizes])  # each about twice as large as the one before
+    bar.ax.minorticks_off()
     between = f" Small bars below: between two of the groups {', '.join(result.groups)}." if len(groups) else ""
     handles = [
-        Line2D([], [], marker="o", linestyle="", color=shades(0.5), markersize=5, label="median over pairs of sets"),
+        Line2D(
+            [],
+            [],
+            marker="o",
+            linestyle="",
+            markerfacecolor="none",
+            markeredgecolor="#333333",
+            markersize=5,
+            label="median over pairs of sets; its colour: their size",
+        ),
         Line2D([], [], color=shades(1.0), linewidth=2.4, label="middle 95 %, for the largest sets"),
     ]
     if len(groups):
@@ -99,7 +115,7 @@ def specialists_figure(
     table = result.specialists(tau=tau, controls=controls)
     names = list(dict.fromkeys(table["score"]))
     kinds = [kind for kind in dict.fromkeys(kind for kind, _ in sorted_controls(result, controls)) if kind in table]
-    title = "Specialists and noise"
+    title = "Specialists: heads that stand out"
     figure, axes = one_panel(look, 11.0, (0.5 * len(names) + 0.6) * look.size / 9, title, ax)
     wide = inches_wide(axes) >= WORDY * look.size / 9
     axes.axvspan(-1, 1, color=TOO_SMALL, linewidth=0, zorder=0)
@@ -113,8 +129,7 @@ def specialists_figure(
             for side in (-reach, reach):
                 axes.plot([side, side], [row - 0.32, row + 0.32], color=CONTROL, linewidth=1.4, zorder=2)
         number = {what: int((own["what"] == what).sum()) for what in KINDS}
-        counts = f"{number[SPECIALIST]} stand out, {number[ORDINARY]} do not, {number[NOISE]} unclear"
-        said = counts if wide else f"{number[SPECIALIST]} · {number[ORDINARY]} · {number[NOISE]}"
+        said = _counts(number, len(own), wide)
         axes.text(
             1.01, row, f"{said}\n{farthest(own, 3 if wide else 2)}", transform=axes.get_yaxis_transform(), va="center",
             fontsize="small",
@@ -129,23 +144,38 @@ def specialists_figure(
     axes.set_xlabel(balanced(label, 0.5 * inches_wide(axes)))
     plain_axes(axes)
     beside = f" Grey bars: the farthest head of {kinds[0]} runs." if kinds else ""
-    counted = "" if wide else " At the right how many stand out, how many do not, how many are unclear; and below"
+    margin = IN_WORDS if wide else IN_SHORT
     handles: list[Any] = [
         Line2D([], [], marker="o", linestyle="", markersize=np.sqrt(dot), markerfacecolor=look_["facecolor"],
                markeredgecolor=look_["edgecolor"], markeredgewidth=0.6, label=LABELS[what])
         for what, look_ in KINDS.items()
     ]  # fmt: skip
+    handles.append(upright_handle("the median head of the layer", BASE, 1))
     handles.append(Patch(color=TOO_SMALL, linewidth=0, label="too small to matter"))
     if kinds:
-        handles.append(Line2D([], [], color=CONTROL, linewidth=1.4, label=f"farthest head of {kinds[0]} runs"))
+        handles.append(upright_handle(f"farthest head of {kinds[0]} runs", CONTROL, 1.4))
     return finish_panel(
         figure, axes, look, title,
         run_caption(result, result.tau(tau)),
         "Each dot is a head. Black: stands out by enough to matter, at most 5 % of them by chance. Grey: certainly "
-        f"does not. Empty: the texts disagree too much to tell.{counted or ' At the right'} those that lie farthest "
-        f"above their layer: L6H10 is head 10 of layer 6.{beside}",
+        f"does not. Empty: these texts cannot tell, they disagree too much.{margin} those that lie "
+        f"farthest above their layer: L6H10 is head 10 of layer 6.{beside}",
         handles=handles,
     )  # fmt: skip
+
+
+def _counts(number: dict[str, int], heads: int, wide: bool) -> str:
+    """How many heads there are of each kind, and how many have no number, so that all heads are accounted for.
+
+    >>> _counts({SPECIALIST: 3, ORDINARY: 100, NOISE: 40}, 144, wide=False)
+    '3 · 100 · 40 + 1'
+    """
+    out, plain, open_ = number[SPECIALIST], number[ORDINARY], number[NOISE]
+    none = heads - out - plain - open_
+    if not wide:
+        return f"{out} · {plain} · {open_}" + f" + {none}" * bool(none)
+    said = f"{out} stand out, {plain} do not,\nof {open_} these texts cannot tell"
+    return said + f", {none} without number" * bool(none)
 
 
 def _heads(axes: Any, row: int, own: pd.DataFrame, smallest: float, dot: float) -> None:

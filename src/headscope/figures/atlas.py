@@ -58,7 +58,7 @@ def atlas(
     for axes in grid.flat[len(quantities) :]:
         axes.set_visible(False)
     for axes, quantity in zip(grid.flat, quantities, strict=False):
-        _panel(axes, quantity, quantity.value(View(sums, at), "head"), list(sums.layers))
+        _panel(axes, quantity, quantity.value(View(sums, at), "head"))
         panel_title(axes, quantity.label, inner if look.letters else wide - 0.4)
         letters = points("small") / 72
         whole_numbers(axes.yaxis, list(sums.layers), int(high / (1.5 * letters)))
@@ -86,7 +86,7 @@ def chosen(quantities: list[Quantity], names: Collection[str] | None) -> list[Qu
     return [known[name] for name in names]
 
 
-def _panel(axes: Any, quantity: Quantity, values: Any, layers: list[int]) -> None:
+def _panel(axes: Any, quantity: Quantity, values: Any) -> None:
     """One score, with a scale that shows no more than its heads have."""
     colours, norm = _scale(values, quantity)
     known = values[np.isfinite(values)]

@@ -56,8 +56,8 @@ _ALL = (
         "What the paper says, and what was measured",
         "",
         "Each line is one claim on its own scale: what a typical head does. The black mark is read as the paper "
-        "reads S, the coloured ones under it by top pairs and by cosine, each with its 95 % interval; small grey bars "
-        "are control runs. The thin line is where it would be without any effect, and the grey part reaches up to "
+        "reads S, the coloured ones under it by top pairs of dot and of cosine, each with its 95 % interval; small "
+        "grey bars are control runs. The thin line is where no effect would put it, and the grey part reaches up to "
         "the smallest effect that matters. A claim holds where the whole bar lies beyond the grey and every mark at "
         "the right is a ✓; where only a control's mark is a ✗, it is qualified.",
         _findings,
@@ -89,9 +89,9 @@ _ALL = (
         "trajectory",
         "From layer to layer",
         "",
-        "Each score as the median over the heads of a layer, with its interval, and as the palest band the middle half "
-        "of the heads. Lines of different colours are different readings of the same matrices: where they part, the "
-        "score depends on vector length or on the threshold. The dashed line is where nothing would be preferred.",
+        "Each score as the median over the heads of a layer, with its interval, and outlined the middle half of the "
+        "heads. Lines of different colours are different readings of the same matrices: where they part, the "
+        "score depends on vector length or on the threshold. The dashed grey line is where nothing would be preferred.",
         _later("layers", "trajectory"),
         (TAU, CONTROLS),
     ),
@@ -147,9 +147,9 @@ _ALL = (
         "sensitivity",
         "The claims' numbers at other thresholds",
         "",
-        "The claims' statistics at other thresholds; for claims 1a, 1b and 6 others like them. Where the mark changes "
-        "along a line, the number depends on the choice and should be reported with it. Verdicts are given at the "
-        "paper's thresholds only.",
+        "The claims' statistics at other thresholds; for claims 1a, 1b and 6 others like them, so that 1a* may be 0 "
+        "where the claim holds. Where the mark changes along a line, the number depends on the choice and should be "
+        "reported with it. Verdicts are given at the paper's thresholds only.",
         _later("thresholds", "sensitivity_figure"),
         (),
     ),
@@ -164,7 +164,7 @@ _ALL = (
     ),
     Entry(
         "specialists",
-        "Specialists and noise",
+        "Specialists: heads that stand out",
         "",
         "Every head by how far it stands out from the median head of its layer, for each score. Black dots do so for "
         "certain and by enough to matter; grey ones certainly do not; of the empty ones these texts cannot tell. A "

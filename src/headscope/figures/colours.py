@@ -16,13 +16,15 @@ from headscope.findings.estimates import AT_TAU
 
 # What the lines of readings are made of, for captions.
 BY_READING = (
-    "By a reading: from its top pairs, a sixteenth of all, or by its order where no pair needs to be called similar."
+    "Top pairs: the highest sixteenth of all pairs by a reading. S by a reading: the order of all pairs, where none "
+    "needs to be called similar."
 )
 BASE = "#767676"  # what would be there without any effect
 TOO_SMALL = "#e9e9e9"  # behind numbers that lie short of the smallest effect that matters, and of heads that do
 MISSING = "#b0b0b0"  # the hatching of what has no number
 THIRDS_SHADE = "#eaf1f9"  # behind the early and the final layers: a place, not a measure
-MASK = "#0072b2"  # tokens that receive much attention
+MASK = "#0072b2"  # tokens that receive much attention, among those that count for similarity
+RECEIVES = "#00682f"  # tokens that receive much attention, among all: the ink of attention maps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +36,41 @@ class Line:
     marker: str
     label: str
     dark: str
+    top: str = ""  # what a legend calls it where only the reading's top pairs come in
+    hollow: bool = False
 
     def style(self) -> dict[str, Any]:
         """For matplotlib's plot."""
         return {
             "color": self.colour, "linestyle": self.dash, "marker": self.marker, "markersize": 4, "linewidth": 1.4,
+            "markerfacecolor": "white" if self.hollow else self.colour,
         }  # fmt: skip
+
+    def called(self, from_pairs: bool) -> str:
+        """What it is called where it reads top pairs, or where it compares all pairs.
+
+        >>> WAYS["dot"].called(from_pairs=True), WAYS["dot"].called(from_pairs=False)
+        ('top pairs by dot', 'S by dot')
+        """
+        return self.top if from_pairs and self.top else self.label
 
 
 # Every way in which a number can be read: the paper's, the readings of S, the attention maps.
 WAYS: dict[str, Line] = {
     AT_TAU: Line("#000000", "-", "o", "the paper's way, at τ", "#f2f2f2"),
-    "dot": Line("#0072b2", "-", "s", "S by dot", "#5db4f0"),
-    "cosine": Line("#d55e00", "-", "^", "S by cosine", "#ff9a52"),
-    "centred": Line("#009e73", "-", "D", "S by centred cosine", "#4fd1a5"),
-    "values": Line("#cc79a7", "-", "v", "values, before attention", "#ea9ac6"),
+    "dot": Line("#0072b2", "-", "s", "S by dot", "#5db4f0", "top pairs by dot"),
+    "cosine": Line("#d55e00", "-", "^", "S by cosine", "#ff9a52", "top pairs by cosine"),
+    "centred": Line("#009e73", "-", "D", "S by centred cosine", "#4fd1a5", "top pairs by centred cosine"),
+    "values": Line("#cc79a7", "-", "v", "values, before attention", "#ea9ac6", "top pairs by values"),
     "direct": Line("#56b4e9", (0, (5, 2)), "P", "attention: they read each other", "#a8d8ff"),
     "rows": Line("#e69f00", (0, (5, 2)), "X", "attention: they read the same", "#f0c661"),
 }
+# What is measured of attention alone: neither S nor a threshold comes in.
+ATTENTION_ITSELF = Line("#000000", "-", "o", "attention", "#f2f2f2", hollow=True)
 
-# Control runs are what something is compared with: thin and grey.
+# Control runs are what something is compared with: thin and grey. None is dashed as "no effect" is.
 CONTROL = "#9a9a9a"
-CONTROL_DASHES: dict[str, Any] = {"permuted": "-", "untrained": (0, (1, 1.5)), "rotated": (0, (4, 2))}
+CONTROL_DASHES: dict[str, Any] = {"permuted": "-", "untrained": (0, (1, 1.5)), "rotated": (0, (7, 1.5, 1, 1.5))}
 CONTROL_LABELS = {"permuted": "permuted weights", "untrained": "untrained", "rotated": "rotated sentences"}
 
 

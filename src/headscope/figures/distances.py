@@ -18,14 +18,15 @@ from headscope.figures.style import Picture, finish, panel_columns, panel_title,
 from headscope.findings.estimates import AT_TAU
 from headscope.look import SCREEN, Look
 from headscope.measures.derived import Array
-from headscope.measures.quantities import named
+from headscope.measures.quantities import ABOVE, named
 from headscope.measures.view import View
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
 SHOWN = 4  # heads of each kind
-BARS = "#86a9c9"  # similar pairs; what is available is drawn as other lines of no effect are
+# Similar pairs have the ink of the paper's way, and no filling: what is available, in grey, has to be seen over them.
+BARS: dict[str, Any] = {"facecolor": "none", "edgecolor": WAYS[AT_TAU].colour, "linewidth": 0.9}
 
 
 @in_style
@@ -66,7 +67,8 @@ def distances_of_heads(result: Result, tau: float | None = None, *, look: Look =
         figure,
         run_caption(result, at),
         "Numbers: reach, the mean distance of similar pairs over that of all. Heads with fewer than "
-        f"{FEW_PAIRS} similar pairs to a text are left out. Each bar is a band of distances; far bands are wider.",
+        f"{FEW_PAIRS} similar pairs to a text are left out. Each bar is a band of distances; far bands are wider."
+        + _farthest(float(reach.flat[far[0]])),
         panels=panels, handles=_handles("similar pairs of the head"),
     )  # fmt: skip
 
@@ -105,10 +107,17 @@ def distances_of_layers(result: Result, tau: float | None = None, *, look: Look 
     )  # fmt: skip
 
 
+def _farthest(reach: float) -> str:
+    """A word where even the head that reaches farthest hardly reaches beyond all pairs: "long" is no more than that."""
+    if reach >= ABOVE:
+        return ""
+    return f" No head reaches much farther than all pairs do: the farthest has {reach:.2f} times their mean distance."
+
+
 def _handles(similar: str) -> list[Any]:
     """A legend's entries for bars and the outline above them."""
     return [
-        Patch(color=BARS, linewidth=0, label=similar),
+        Patch(**BARS, label=similar),
         Line2D([], [], color=BASE, linewidth=1.3, linestyle=(0, (4, 2)), label="all pairs"),
     ]
 
@@ -119,7 +128,7 @@ def _bars(
     """Shares of similar pairs in each band of distance as bars, those of all pairs as a dashed outline."""
     last = int(np.flatnonzero(every).max(initial=0)) + 1
     places = np.arange(last)
-    axes.bar(places, share[:last], width=1.0, color=BARS, edgecolor="white", linewidth=0.6)
+    axes.bar(places, share[:last], width=1.0, **BARS)
     if spread is not None and np.isfinite(spread[0]).any():
         axes.vlines(places, spread[0][:last], spread[1][:last], color=WAYS[AT_TAU].colour, linewidth=1.1)
     edges = np.arange(last + 1) - 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -111,13 +112,13 @@ def _measured(text: str, size: float, weight: str, family: tuple[str, ...]) -> f
 
 
 def wrapped(text: str, inches: float, size: str = "medium", weight: str = "normal") -> str:
-    """Text over as many lines as it takes; a word that is too long has a line of its own.
+    """Text over as many lines as it takes; a word that is too long has a line of its own. Bound spaces do not break.
 
     >>> wrapped("a title of some length", 0.9).count("\\n") > 0, wrapped("a title of some length", 9)
     (True, 'a title of some length')
     """
     lines: list[str] = []
-    for word in text.split():
+    for word in re.split("[ \t\n]+", text.strip()):
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and HINTED * text_width(longer, points(size), weight) <= inches:
             lines[-1] = longer

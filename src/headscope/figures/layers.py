@@ -9,15 +9,18 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from headscope.figures.atlas import chosen
-from headscope.figures.colours import BASE, BY_READING, WAYS
+from headscope.figures.colours import ATTENTION_ITSELF, BASE, BY_READING, CONTROL_LABELS, WAYS, Line
 from headscope.figures.fonts import balanced, in_style, points
 from headscope.figures.parts import (
+    Runs,
     band_handle,
     base_line,
     control_handles,
     control_line,
     layer_axis,
     none_handle,
+    outline,
+    outline_handle,
     over_layers,
     run_caption,
     shade_thirds,
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from headscope.result.result import Result
 
 COLUMNS = 3
-DOTS = "#a9c8e0"
+PATTERNS = {"permuted": "unbroken", "untrained": "dotted", "rotated": "dashes and dots"}  # of control runs
 
 
 @in_style
@@ -71,7 +74,7 @@ def trajectory(
     most = int((wide - 0.6) / (2.3 * points("small") / 72))
     for axes, each in zip(grid.flat, quantities, strict=False):
         table = by_readings(Numbers(sums, resample, at), each.name)
-        ways += [str(way) for way in table["way"].values]
+        ways += [] if each.read == "attention" else [str(way) for way in table["way"].values]
         shade_thirds(axes, sums)
         _panel(axes, each, table, [(kind, _of_run(each, run, at)) for kind, run in runs])
         layer_axis(axes, sums.layers, min(12, most))
@@ -80,17 +83,30 @@ def trajectory(
     for axes in grid.flat[max(0, len(quantities) - columns) : len(quantities)]:
         axes.set_xlabel("layer")
         axes.tick_params(labelbottom=True)
-    handles = [*way_handles(ways), *control_handles(runs), none_handle(), band_handle("95 % interval"),
-               band_handle("middle half of the heads, for the first line", alpha=0.08), thirds_handle()]  # fmt: skip
+    attention = [each for each in quantities if each.read == "attention"]
+    handles = [
+        *([Line2D([], [], label=ATTENTION_ITSELF.label, **ATTENTION_ITSELF.style())] if attention else []),
+        *way_handles(ways, any(each.read == "pairs" for each in quantities)), *control_handles(runs), none_handle(),
+        band_handle("95 % interval"), outline_handle("middle half of the heads, for the first line"), thirds_handle(),
+    ]  # fmt: skip
+    every = [each.label for each in quantities if each.read in ("order", "maps")]
     return finish(
         figure,
         run_caption(result, at),
         "Lines: the median over a layer's heads; bands in their colour: 95 % intervals "
-        f"({resample.how}). {BY_READING} Palest band: the middle half of the heads, for the first line. Dashed: no "
-        "effect. Tinted: early and final thirds."
-        + (" Thin grey lines: control runs, read as the first line is." if runs else ""),
+        f"({resample.how}). {BY_READING}"
+        + (f" The latter in: {'; '.join(every)}." if every else "")
+        + " Outlined: the middle half of the heads, for the first line. Grey and dashed: no effect. Tinted: early and "
+        "final thirds."
+        + (f" Thin and grey: control runs, read as the first line is ({_patterns(runs)})." if runs else ""),
         panels=list(grid.flat)[: len(quantities)], handles=handles, names=[each.label for each in quantities],
     )  # fmt: skip
+
+
+def _patterns(runs: Runs) -> str:
+    """How the lines of control runs are drawn, in words."""
+    kinds = {kind for kind, _ in runs}
+    return "; ".join(f"{pattern}: {CONTROL_LABELS[kind]}" for kind, pattern in PATTERNS.items() if kind in kinds)
 
 
 def _ways(quantity: Quantity, view: View) -> bool:
@@ -111,9 +127,10 @@ def _panel(axes: Any, quantity: Quantity, table: xr.Dataset, runs: list[tuple[st
             control_line(axes, layers, values, kind)
     first = table.isel(way=0)
     low, high = first["lower_quartile"].values, first["upper_quartile"].values
-    axes.fill_between(layers, low, high, color="#000000", alpha=0.08, linewidth=0, zorder=1)
-    for way in table["way"].values:
-        over_layers(axes, table.sel(way=way), WAYS[str(way)].style() | {"markersize": 2.8, "linewidth": 1.2})
+    lines = [ATTENTION_ITSELF if quantity.read == "attention" else WAYS[str(way)] for way in table["way"].values]
+    outline(axes, layers, low, high, lines[0].colour)
+    for place, line in enumerate(lines):
+        over_layers(axes, table.isel(way=place), line.style() | {"markersize": 2.8, "linewidth": 1.2})
     values = table["value"].values
     if quantity.logarithmic and spread_widely(values[values > 0]):
         axes.set_yscale("log")
@@ -136,40 +153,48 @@ def focal_tokens(result: Result, tau: float | None = None, *, look: Look = SCREE
     handles: dict[str, Any] = {}
     for axes, way in zip(grid.flat, ways, strict=True):
         _focal_panel(axes, numbers, way, area)
-        axes.set_title("the paper's way, at τ" if way is None else f"from the top pairs by {way}")
+        axes.set_title(_line(way).called(from_pairs=True))
         axes.set_ylabel(f"different focal tokens\nof {sums.heads} heads")
         handles |= {label: each for each, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     for axes in grid[-1]:
         axes.set_xlabel("layer")
     grid[0, 0].set_ylim(0, sums.heads + 0.6)
     sizes = [
-        Line2D([], [], marker="o", linestyle="", color=DOTS, markersize=float(np.sqrt(area * share)), markeredgewidth=0,
+        Line2D([], [], marker="o", linestyle="", markerfacecolor="none", markeredgecolor="#000000",
+               markersize=float(np.sqrt(area * share)), markeredgewidth=RING,
                label=f"so many in {100 * share:.0f} % of the texts")
         for share in (0.1, 0.5)
     ]  # fmt: skip
     return finish(
         figure,
         run_caption(result, at),
-        "Dots: in how many texts a layer has so many. Bands: 95 % intervals. By chance: within a text, tokens that "
-        "occur equally often exchange their similar pairs, for each head by itself.",
+        "Rings: in how many texts a layer has so many. Filled bands: 95 % intervals of what was measured; outlined: of "
+        "chance. By chance: within a text, tokens that occur equally often exchange their similar pairs, for each head "
+        "by itself.",
         panels=list(grid.flat)[: len(ways)],
-        handles=[*handles.values(), band_handle("95 % interval"), *sizes, thirds_handle()],
+        handles=[
+            *handles.values(),
+            band_handle("95 % interval"),
+            outline_handle("95 % interval of chance", BASE),
+            *sizes,
+            thirds_handle(),
+        ],
     )
 
 
 def _focal_panel(axes: Any, numbers: Numbers, way: str | None, area: float) -> None:
-    sums, view = numbers.sums, numbers.view(way)
+    sums, view, drawn = numbers.sums, numbers.view(way), _line(way)
     shade_thirds(axes, sums)
     counts = view.focal()[0].sum(0)[:, 0]  # (L, unique)
     shares = ratio(counts, counts.sum(-1, keepdims=True))
     for layer, line in zip(sums.layers, shares, strict=True):
         axes.scatter(
-            np.full(len(line), layer), np.arange(len(line)), s=area * np.nan_to_num(line), color=DOTS, linewidth=0,
-            zorder=1.2,
+            np.full(len(line), layer), np.arange(len(line)), s=area * np.nan_to_num(line), facecolor="none",
+            edgecolor=drawn.colour, linewidth=RING, alpha=0.7, zorder=1.2,
         )  # fmt: skip
-    style = WAYS[AT_TAU if way is None else way].style()
-    over_layers(axes, quantity(numbers, "focal_unique", reading=way), style, _MEASURED[way is None])
-    over_layers(axes, quantity(numbers, "focal_null", reading=way), _CHANCE, "by chance")
+    said = f"measured, {drawn.called(from_pairs=True)}: mean over texts"
+    over_layers(axes, quantity(numbers, "focal_unique", reading=way), drawn.style(), said)
+    over_layers(axes, quantity(numbers, "focal_null", reading=way), _CHANCE, "by chance", outlined=True)
     mixed = named("focal_mixed")
     if way is not None and not mixed.lacking(view):
         level = float(mixed.value(view, "model"))
@@ -178,6 +203,10 @@ def _focal_panel(axes: Any, numbers: Numbers, way: str | None, area: float) -> N
     plain_axes(axes)
 
 
-_MEASURED = {True: "measured at τ, mean over texts", False: "measured from top pairs, mean over texts"}
+def _line(way: str | None) -> Line:
+    return WAYS[AT_TAU if way is None else way]
+
+
+RING = 0.6  # points: the edge of a dot that says in how many texts it was so
 _MIXED = "as many heads drawn from all layers"
 _CHANCE = {"color": BASE, "linestyle": (0, (4, 2)), "marker": "", "linewidth": 1.6}

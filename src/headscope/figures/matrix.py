@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.colors import Normalize, PowerNorm
 
 from headscope.figures.cells import cells
-from headscope.figures.colours import CONTROL, MASK
+from headscope.figures.colours import CONTROL, MASK, RECEIVES
 from headscope.figures.fonts import fonts, in_style, points, shorten, text_width
 from headscope.figures.style import (
     ATTENTION,
@@ -39,10 +39,11 @@ SCALES = {
 }
 LABELLED = 256  # more tokens than this are numbered instead of named
 MANY = 64  # tokens
-SMALLEST = 4.5  # points: smaller letters cannot be read in print
-CROWDED = 1.15  # the least distance of labels, in sizes of their letters
+CROWDED = 1.02  # the least distance of labels, in sizes of their letters: accents and tails still have room
 STRIP, GAP = 0.05, 0.03  # inches: the strips that mark tokens with high attention, and what parts things
 BAR = 0.09  # inches: how wide a scale is
+LIFTED = 0.05  # inches: between an attention map and the bars above it
+BOTH = 8.2  # inches: how wide two matrices are on a screen; on a page of 7.2 their letters still have 6.5 points
 BESIDE = 6.0  # inches: from this width on, two matrices stand beside each other
 
 
@@ -54,7 +55,7 @@ def similarity_figure(
     title = f"Context similarity, layer {layer}, head {head}"
     window = inspection.window
     if ax is not None:
-        _similarity(ax, inspection, layer, head, theta, _fitting(_side_of(ax), window, window, look))
+        _similarity(ax, inspection, layer, head, theta, _fitting(_side_of(ax), window, window))
         return _given(ax, title, look)
     page = _Page.made(look, window, [window])
     figure = placed_picture(look, page.width, page.below + page.side + page.strip + GAP, title)
@@ -71,7 +72,7 @@ def attention_figure(
     title = f"Attention, layer {layer}, head {head}"
     window, keys = inspection.window, inspection.captured.keys
     if ax is not None:
-        _attention(ax, inspection, layer, head, theta, _fitting(_side_of(ax), window, keys, look))
+        _attention(ax, inspection, layer, head, theta, _fitting(_side_of(ax), window, keys))
         return _given(ax, title, look)
     page = _Page.made(look, window, [keys], titled=True)
     high = page.side * min(1.0, len(window) / len(keys))
@@ -106,7 +107,9 @@ def head_figure(inspection: Inspection, layer: int, head: int, theta: float, *, 
 
 
 def _about(inspection: Inspection) -> str:
-    return f"{inspection.model}, {inspection.stack}, {inspection.shown}; lines separate sentences"
+    special = int((inspection.window.part < 0).sum())
+    beside = f" and {special} special" if special else ""
+    return f"{inspection.model}, {inspection.stack}, {inspection.shown}{beside}; lines separate sentences"
 
 
 def _given(axes: Axes, title: str, look: Look) -> Axes:
@@ -127,15 +130,14 @@ def _similarity(axes: Axes, inspection: Inspection, layer: int, head: int, theta
     image = cells(axes, values, cmap=_steps(SIMILARITY, values), norm=Normalize(-limit, limit))
     _tokens(axes, inspection.window, inspection.window, labels)
     _sentences(axes, inspection.window)
-    _emphasise(axes, high, labels)
+    _emphasise(axes, high, labels, MASK)
     side = _side_of(axes)
     for which in ("x", "y"):
         _strip(axes, high, which, len(inspection.window), side)
     bar = _scale(axes, image, SCALES[inspection.reading], side, beyond=float(values.max()) > limit)
     bar.ax.set_ylim(max(float(values.min()), -limit), limit)  # no more of the scale than the matrix has
-    many = f"the {len(high)} tokens that receive" if len(high) != 1 else "the token that receives"
-    said = f"blue strips: {many} more than {theta:g} of the largest attention among them"
-    return f"{said}, special tokens left out" if high and not inspection.choices.special else said if high else ""
+    among = "all tokens" if inspection.choices.special else "the tokens that are not special"
+    return f"blue strips and tokens: {_receive(high, theta, among)}" if high else ""
 
 
 def _attention(
@@ -151,22 +153,36 @@ def _attention(
     _tokens(axes, inspection.window, keys, labels)
     _sentences(axes, inspection.window, across=keys)
     high = np.flatnonzero(received > theta)
-    _emphasise(axes, high, labels, rows=False)
+    _emphasise(axes, high, labels, RECEIVES, rows=False)
     side = _side_of(axes)
-    bars = axes.inset_axes((0.0, 1.0 + GAP / side, 1.0, RECEIVED * len(keys) / len(inspection.window)), sharex=axes)
-    bars.bar(np.arange(len(keys)), received, width=1.0, color=np.where(received > theta, MASK, CONTROL), linewidth=0)
+    bars = axes.inset_axes((0.0, 1.0 + LIFTED / side, 1.0, RECEIVED * len(keys) / len(inspection.window)), sharex=axes)
+    inks = np.where(received > theta, RECEIVES, CONTROL)
+    bars.bar(np.arange(len(keys)), received, width=1.0, color=inks, linewidth=0)
     bars.axhline(theta, color=BOUNDARY, linewidth=0.7, linestyle=":")
     bars.set(ylim=(0, 1), yticks=[0, 1])
     bars.tick_params(axis="x", labelbottom=False, bottom=False)
     bars.tick_params(axis="y", labelsize="small", length=2)
+    lowest, highest = bars.get_yticklabels()  # within the bars' height: a token of the map stands right below
+    lowest.set_verticalalignment("bottom")
+    highest.set_verticalalignment("top")
     bars.set_ylabel("received", fontsize="small", rotation=0, ha="right", va="center")
     for edge in ("top", "right"):
         bars.spines[edge].set_visible(False)
     _scale(axes, image, "attention weight A", side)
     axes.set_ylabel("reads (query)")
     axes.set_xlabel("is read (key)")
-    many = f"the {len(high)} of all tokens that receive" if len(high) != 1 else "the token that receives"
-    return bars, f"blue: {many} more than θ = {theta:g} of the largest attention; colours by the square root of A"
+    said = f"dark green bars and tokens: {_receive(high, theta, 'all tokens')}; " if len(high) else ""
+    return bars, f"{said}colours by the square root of A"
+
+
+def _receive(high: Any, theta: float, among: str) -> str:
+    """Which tokens are marked, for a caption.
+
+    >>> _receive([4], 0.3, "all tokens")
+    'of all tokens, the one that receives more than θ = 0.3 of the largest attention among them'
+    """
+    many = f"the {len(high)} that receive" if len(high) != 1 else "the one that receives"
+    return f"of {among}, {many} more than θ = {theta:g} of the largest attention among them"
 
 
 def _steps(colours: Any, values: Any) -> Any:
@@ -215,12 +231,12 @@ def _tokens(axes: Axes, rows: Window, columns: Window, labels: _Labels) -> None:
         axis.set_tick_params(which="major", length=2)
 
 
-def _emphasise(axes: Axes, places: Any, labels: _Labels, rows: bool = True) -> None:
+def _emphasise(axes: Axes, places: Any, labels: _Labels, ink: str, rows: bool = True) -> None:
     chosen = set(map(int, places))
     for axis in (axes.xaxis, axes.yaxis) if rows else (axes.xaxis,):
         for k, label in enumerate(axis.get_ticklabels()):
             if k * labels.step in chosen:
-                label.set(color=MASK, fontweight="bold")
+                label.set(color=ink, fontweight="bold")
 
 
 def _sentences(axes: Axes, window: Window, across: Window | None = None) -> None:
@@ -271,39 +287,38 @@ class _Page:
     @property
     def received(self) -> float:
         """Above an attention map."""
-        return RECEIVED * self.side + 2 * GAP + points("small") / 144
+        return RECEIVED * self.side + LIFTED + GAP + points("small") / 144
 
     @classmethod
     def made(cls, look: Look, rows: Window, columns: list[Window], titled: bool = False) -> _Page:
         """Matrices as wide as the figure leaves room for, with labels that do not touch; `titled` axes have a name."""
         most = max(len(rows), *(len(window) for window in columns))
         own = float(np.clip(2.9 + 0.11 * most, 5.2, 20))
-        width = look.inches(own if len(columns) == 1 else float(np.clip(4.2 + 0.19 * most, 9.0, 30)))
+        width = look.inches(own if len(columns) == 1 else BOTH)
         beside = len(columns) > 1 and width >= BESIDE
         line, small = points("medium") / 72, points("small") / 72
         bar = STRIP + 2.5 * GAP + BAR + 4.2 * small + 1.6 * line
         labels, left, below, side = _Labels(1, points("small"), 18), 0.0, 0.0, width
-        for _ in range(4):  # smaller labels leave more room, and more room larger ones
+        for _ in range(4):  # fewer labels leave more room, and more room takes more of them
             left = _widest([rows], labels) + 0.1 + (1.5 * line if titled else 0)
             if titled:  # the bars above have a name as well
                 left = max(left, text_width("received 1", points("small")) + 0.16)
             below = _widest(columns, labels) + 0.1
             side = (width - left - bar * (2 if beside else 1)) / (2 if beside else 1)
-            labels = _fitted_labels(side, most, look)
+            labels = _fitted_labels(side, most)
         return cls(width, side, left, below, 1.6 * line, bar, beside, labels)
 
 
-def _fitting(side: float, rows: Window, columns: Window, look: Look) -> _Labels:
+def _fitting(side: float, rows: Window, columns: Window) -> _Labels:
     """Labels for axes of somebody else's."""
-    return _fitted_labels(side, max(len(rows), len(columns)), look)
+    return _fitted_labels(side, max(len(rows), len(columns)))
 
 
-def _fitted_labels(side: float, number: int, look: Look) -> _Labels:
-    """As large as fits, and where that is too small to be read, fewer of them."""
+def _fitted_labels(side: float, number: int) -> _Labels:
+    """Of the size of other small letters; where not all fit, fewer of them, for smaller ones could not be read."""
     pitch = 72 * side / max(number, 1)  # points from one token to the next
-    step = max(1, int(np.ceil(SMALLEST * CROWDED / pitch)))
-    size = min(step * pitch / CROWDED, points("small"))
-    return _Labels(step, size, 18 if side > 3.5 else 12)
+    size = points("small")
+    return _Labels(max(1, int(np.ceil(size * CROWDED / pitch))), size, 18 if side > 3.5 else 12)
 
 
 def _widest(windows: list[Window], labels: _Labels) -> float:

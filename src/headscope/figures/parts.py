@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from headscope.result.result import Result
 
+OUTLINE = 0.45  # points: the line round a band that is not filled
 Runs = list[tuple[str, "Result"]]  # control runs: the kind of each, and its result
 
 
@@ -51,12 +52,22 @@ def shade_thirds(axes: Any, sums: BlockSums) -> None:
             axes.axvspan(first - 0.5, last + 0.5, color=THIRDS_SHADE, linewidth=0, zorder=0)
 
 
-def over_layers(axes: Any, estimated: xr.Dataset, style: dict[str, Any], label: str = "") -> None:
-    """A line over layers with its interval as a band."""
+def over_layers(
+    axes: Any, estimated: xr.Dataset, style: dict[str, Any], label: str = "", *, outlined: bool = False
+) -> None:
+    """A line over layers with its interval as a band, or as an outline where it lies over another band."""
     layers = estimated["layer"].values
     low, high = estimated["low"].values, estimated["high"].values
-    axes.fill_between(layers, low, high, color=style["color"], alpha=0.25, linewidth=0, zorder=2.5)
+    if outlined:
+        outline(axes, layers, low, high, style["color"])
+    else:
+        axes.fill_between(layers, low, high, color=style["color"], alpha=0.25, linewidth=0, zorder=2.5)
     axes.plot(layers, estimated["value"].values, label=label or None, zorder=3, **style)
+
+
+def outline(axes: Any, layers: Any, low: Any, high: Any, colour: str) -> None:
+    """A band that is only outlined, so that it can be told from a filled one behind it."""
+    axes.fill_between(layers, low, high, facecolor="none", edgecolor=colour, linewidth=OUTLINE, zorder=2.6)
 
 
 def layer_axis(axes: Any, layers: Sequence[int], most: int = 12) -> None:
@@ -77,10 +88,10 @@ def base_line(axes: Any, value: float) -> None:
         axes.axhline(value, color=BASE, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
 
 
-def way_handles(ways: Iterable[str]) -> list[Any]:
-    """A legend's entries for ways of reading, in their fixed order."""
+def way_handles(ways: Iterable[str], from_pairs: bool = False) -> list[Any]:
+    """A legend's entries for ways of reading, in their fixed order; `from_pairs` where they read top pairs."""
     known = set(ways)
-    return [Line2D([], [], label=line.label, **line.style()) for way, line in WAYS.items() if way in known]
+    return [Line2D([], [], label=line.called(from_pairs), **line.style()) for way, line in WAYS.items() if way in known]
 
 
 def control_handles(runs: Runs) -> list[Any]:
@@ -94,6 +105,16 @@ def control_handles(runs: Runs) -> list[Any]:
 def band_handle(label: str, colour: str = "#000000", alpha: float = 0.25) -> Any:
     """A legend's entry for a band."""
     return Patch(color=colour, alpha=alpha, linewidth=0, label=label)
+
+
+def outline_handle(label: str, colour: str = "#000000") -> Any:
+    """A legend's entry for a band that is only outlined."""
+    return Patch(facecolor="none", edgecolor=colour, linewidth=OUTLINE, label=label)
+
+
+def upright_handle(label: str, colour: str, width: float) -> Any:
+    """A legend's entry for an upright line or bar: a level one would be looked for in vain."""
+    return Line2D([], [], marker="|", linestyle="", color=colour, markersize=8, markeredgewidth=width, label=label)
 
 
 def thirds_handle() -> Any:

@@ -155,8 +155,8 @@ def finish(
         engine.set(rect=(0, under / whole, 1, figure.body / whole))
     for axes, left, bottom, wide, high in figure.placed:
         axes.set_position((left / width, (under + bottom) / whole, wide / width, high / whole))
-    for place, axes in enumerate(panels):
-        letter(axes, look.letter(place))
+    for number, axes in enumerate(panels):
+        letter(axes, look.letter(number))
     return figure
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 TOLD = ("passes", "fails", "cannot tell")  # what a number at a threshold may come to
 COLUMNS = 4
+MARKERS = ("o", "s", "^")  # of the first, a middle and the last layer
 DRAWS = 400
 BAND = 0.18
 
@@ -55,8 +56,13 @@ def threshold_choice(result: Result, *, look: Look = SCREEN) -> Picture:
     attended = heads_first.median(np.moveaxis(sums.stored["attended"].sum((0, -1)), 1, -1)) / tokens  # (L, θ)
     layers = list(sums.layers)
     shades = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(layers))))
-    for place in range(len(layers)):
-        style = {"color": shades(place), "linewidth": 1.2}
+    marked = dict(zip(sorted({0, (len(layers) - 1) // 2, len(layers) - 1}), MARKERS, strict=False))
+    handles = []
+    for place, layer in enumerate(layers):
+        style: dict[str, Any] = {"color": shades(place), "linewidth": 0.7}
+        if place in marked:  # neighbours differ little in colour: some are told by a marker
+            style |= {"linewidth": 1.6, "marker": marked[place], "markersize": 3.5, "markevery": 3, "zorder": 3}
+            handles.append(Line2D([], [], label=f"layer {layer}", **style))
         left.plot(THRESHOLDS, _drawn(similar[place, 2:]), **style)
         right.plot(THRESHOLDS, _drawn(attended[place]), **style)
     for axes, label, own, what in (
@@ -77,9 +83,9 @@ def threshold_choice(result: Result, *, look: Look = SCREEN) -> Picture:
     return finish(
         figure,
         run_caption(result),
-        "A line for each layer: the median over its heads. Dashed: the run's own choice. Lines end where the typical "
-        "head has none left.",
-        panels=[left, right], handles=[own],
+        "A line for each layer: the median over its heads; three of them are thick and have markers. Dashed: the run's "
+        "own choice. Lines end where the typical head has none left.",
+        panels=[left, right], handles=[*handles, own],
     )  # fmt: skip
 
 
@@ -92,7 +98,9 @@ def _drawn(shares: Any) -> Any:
 def sensitivity_figure(result: Result, *, look: Look = SCREEN) -> Picture:
     """Every statistic over the threshold that it depends on, with its interval and whether it passes."""
     swept = result.sensitivity(draws=DRAWS)
-    rows_of = [row for row in (swept.isel(claim=k) for k in range(swept.sizes["claim"])) if str(row["over"].values)]
+    every = [swept.isel(claim=k) for k in range(swept.sizes["claim"])]
+    rows_of = [row for row in every if str(row["over"].values)]
+    without = [str(row["claim"].values) for row in every if not str(row["over"].values)]
     figure = picture(look, 11.4, 1.0, "The claims' numbers at other thresholds")
     columns = panel_columns(figure, COLUMNS - 1 if look.printed else COLUMNS, 2.0)
     rows = -(-len(rows_of) // columns)
@@ -112,8 +120,10 @@ def sensitivity_figure(result: Result, *, look: Look = SCREEN) -> Picture:
         "Filled dot: passes, the whole interval beyond the bound. Cross: fails. Empty square: cannot tell. Grey: short "
         "of the bound. Dotted: the run's own threshold. * Not the number of the verdict, which needs no θ: 1a, 1b and "
         "6 are read off the tokens that receive more than θ, as the share of stops (closing tokens) among them over "
-        "that of all, and as the mean level of pairs of such tokens less that of pairs without. Where the "
-        "run's own τ stands off the line: pairs are matched within each text there, and pooled over texts elsewhere.",
+        "that of all, and as the mean level of pairs of such tokens less that of pairs without. That "
+        "share is 0, whatever the verdict, where no stop of the typical head passes θ: often special tokens alone do. "
+        "Where the run's own τ stands off the line: pairs are matched within each text there, and pooled over texts "
+        "elsewhere." + (f" Not shown, since they need no threshold: {', '.join(without)}." if without else ""),
         panels=list(grid.flat)[: len(rows_of)],
         handles=[*states, band_handle("95 % interval", WAYS[AT_TAU].colour, BAND),
                  Patch(color=TOO_SMALL, linewidth=0, label="short of the smallest effect that matters"), own],

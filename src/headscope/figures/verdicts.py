@@ -11,19 +11,23 @@ from matplotlib.patches import Patch
 
 from headscope.figures.colours import BASE, CONTROL, STATE_INKS, TOO_SMALL, VERDICT_INKS, WAYS
 from headscope.figures.fonts import balanced, in_style, points, text_width, wrapped
-from headscope.figures.parts import run_caption
+from headscope.figures.parts import run_caption, upright_handle
 from headscope.figures.style import Picture, by_logarithms, finish, place, placed_picture, spread_widely
 from headscope.findings.checks import Check
+from headscope.findings.claims import CLAIMS
 from headscope.findings.estimates import AT_TAU
 from headscope.findings.finding import Finding, Findings
 from headscope.findings.showing import KINDS, LEGEND, mark_of, shown, state_of
 from headscope.look import SCREEN, Look
+from headscope.measures.quantities import named
 
 if TYPE_CHECKING:
     from headscope.result.result import Result
 
 HEIGHTS = {"": 0.5, "dot": 0.0, "cosine": -0.4}  # where in a claim's line its readings stand
 CONTROLS_AT = (-0.95, -0.7)
+BESIDE = "#555555"  # the ink of what stands beside a number
+ENDS = 1.5  # how high the ends of an interval are, in dots: a dot never hides them
 NARROW = 8.2  # inches, at the size of letters on a screen: less has claims and verdicts over their scales
 
 
@@ -33,26 +37,29 @@ def findings_figure(result: Result, findings: Findings, *, look: Look = SCREEN) 
     lines = [(finding, each) for finding in findings for each in finding.statistics]
     width = look.inches(11.6)
     unit = look.size / 9
-    layout = _narrow if width < NARROW * unit else _wide
+    narrow = width < NARROW * unit
+    layout = _narrow if narrow else _wide
     figure, panels = layout(look, width, unit, lines)
     runs = any(finding.runs for finding in findings)
     first = WAYS[AT_TAU]
     handles = [
-        Line2D([], [], color=first.colour, marker="o", linewidth=2.4, markersize=5, label="as the paper reads S, at τ"),
+        Line2D([], [], color=first.colour, marker="o", linewidth=2.4, markersize=5, label="the paper's way"),
         *(Line2D([], [], color=WAYS[each].colour, marker=WAYS[each].marker, linewidth=1.4, markersize=3.5,
-                 label=f"from the top pairs by {each}" if each == "dot" else f"by {each}")
+                 label=WAYS[each].called(from_pairs=True))
           for each in ("dot", "cosine")),
-        Line2D([], [], color=BASE, linewidth=1.0, label="no effect"),
+        upright_handle("no effect", BASE, 1.0),
         Patch(color=TOO_SMALL, linewidth=0, label="short of the smallest effect that matters"),
-        *([Line2D([], [], color=CONTROL, linewidth=1.6, label="control runs")] if runs else []),
+        *([upright_handle("control runs", CONTROL, 1.6)] if runs else []),
     ]  # fmt: skip
     marks = f"Marks: {LEGEND}. " + "; ".join(f"{kind.heading}: {kind.meaning}" for kind in KINDS) + "."
     return finish(
         figure,
         run_caption(result, findings.tau),
-        f"Bars: the median over heads with its interval, {findings.interval}. In black: as the paper reads S; below it "
-        "blue: by the top pairs of dot, vermilion: by cosine. Thin line: no effect. Grey: short of the smallest effect "
-        "that matters. Beside the verdict: the share of heads beyond it, and the same number pooled over heads."
+        f"Dots and bars: the median over heads with its interval, {findings.interval}; strokes mark its "
+        f"ends. In black: the paper's way; below it blue: top pairs by dot, vermilion: top pairs by cosine{_order()}. "
+        "Thin line: no effect. Grey: short of the smallest effect that matters. "
+        f"{'Above each scale' if narrow else 'Under the verdict'}: the number with its interval, the share of heads "
+        "beyond the smallest effect that matters, and the same number pooled over heads."
         + (" Small grey bars: control runs." if runs else ""),
         marks,
         panels=panels[:1],
@@ -61,6 +68,12 @@ def findings_figure(result: Result, findings: Findings, *, look: Look = SCREEN) 
 
 
 Lines = list[tuple[Finding, Check]]
+
+
+def _order() -> str:
+    """Which claims have no top pairs, for a caption: they compare all pairs, in their order."""
+    keys = [each.key for each in CLAIMS if named(each.statistics[0].number.quantity).read == "order"]
+    return f" ({', '.join(keys)}: the order of all pairs by cosine)"
 
 
 def _wide(look: Look, width: float, unit: float, lines: Lines) -> tuple[Picture, list[Any]]:
@@ -87,7 +100,7 @@ def _wide(look: Look, width: float, unit: float, lines: Lines) -> tuple[Picture,
 
 
 def _narrow(look: Look, width: float, unit: float, lines: Lines) -> tuple[Picture, list[Any]]:
-    """Claim and verdict over the scale, marks under the verdict: for a column of text."""
+    """Claim and verdict over the scale, under them marks, then the numbers: for a column of text."""
     scales = width - 0.3  # numbers at the ends of an axis reach over it
     names, labels, heights, tops = [], [], [], []
     for finding, statistic in lines:
@@ -95,7 +108,7 @@ def _narrow(look: Look, width: float, unit: float, lines: Lines) -> tuple[Pictur
         verdict = text_width(_said(finding), points("medium"), "bold") if first else 0.0
         names.append(wrapped(_name(finding, first), scales - verdict - 0.15))
         labels.append(balanced(statistic.label, scales, "small"))
-        tops.append(_line("medium") * (names[-1].count("\n") + 1) + _line("small") * first + 0.06)
+        tops.append(_line("medium") * (names[-1].count("\n") + 1) + _line("small") * (1 + first) + 0.06)
         heights.append(tops[-1] + 0.34 * unit + 0.28 * unit + _line("small") * (labels[-1].count("\n") + 1))
     figure = placed_picture(look, width, sum(heights), TITLE)
     panels, above = [], sum(heights)
@@ -105,15 +118,17 @@ def _narrow(look: Look, width: float, unit: float, lines: Lines) -> tuple[Pictur
         _scale(axes, finding, statistic, label, scales)
         axes.set_yticks([])
         first = statistic is finding.statistics[0]
-        lifted = 4 + (72 * _line("small") if first else 0)
+        lifted = 4 + 72 * _line("small") * (1 + first)
         style: Any = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
         axes.annotate(name, (0, 1), (0, lifted), ha="left", fontsize="medium", **style)
         if first:
             ink = VERDICT_INKS[finding.verdict].ink
             axes.annotate(_said(finding), (1, 1), (0, lifted), ha="right", color=ink, fontweight="bold", **style)
-            axes.annotate(_marks_in_words(finding), (0, 1), (0, 3), ha="left", fontsize="small", **style)
-        own = shown(statistic, finding.digits)
-        axes.annotate(own.number, (1, 1), (0, 3), ha="right", fontsize="small", **style)
+            marks = 3 + 72 * _line("small")
+            axes.annotate(_marks_in_words(finding), (0, 1), (0, marks), ha="left", fontsize="small", **style)
+        number, beside = _numbers(finding, statistic)
+        axes.annotate(number, (0, 1), (0, 3), ha="left", fontsize="small", **style)
+        axes.annotate(beside, (1, 1), (0, 3), ha="right", fontsize="small", color=BESIDE, **style)
         panels.append(axes)
     return figure, panels
 
@@ -168,12 +183,12 @@ def _scale(axes: Any, finding: Finding, statistic: Check, label: str, inches: fl
         axes.plot([value, value], CONTROLS_AT, color=CONTROL, linewidth=1.6)
     for each in others:
         line = WAYS[str(each.reading)]
-        _bar(axes, each, HEIGHTS[str(each.reading)], line.colour, line.marker, size=3.5, width=1.4)
+        _bar(axes, each, HEIGHTS[str(each.reading)], line.colour, line.marker, size=3.4, width=1.2)
     if math.isnan(statistic.value):
         axes.text(0.5, 0.5, statistic.why, transform=axes.transAxes, ha="center", va="center", fontsize="small",
                   color=BASE)  # fmt: skip
     else:
-        _bar(axes, statistic, HEIGHTS[""], WAYS[AT_TAU].colour, "o", size=5.5, width=2.4)
+        _bar(axes, statistic, HEIGHTS[""], WAYS[AT_TAU].colour, "o", size=4.6, width=2.0)
 
 
 def _same_scale(control: Check, statistic: Check) -> bool:
@@ -186,11 +201,15 @@ def _stem(control: Check, statistic: Check) -> str:
 
 
 def _bar(axes: Any, check: Check, y: float, ink: str, marker: str, *, size: float, width: float) -> None:
+    """An interval with upright ends, which stand out above and below the dot also where it is narrower than that."""
     if math.isfinite(check.low):
-        axes.plot([check.low, check.high], [y, y], color=ink, linewidth=width, solid_capstyle="butt")
+        axes.plot(
+            [check.low, check.high], [y, y], color=ink, linewidth=width, solid_capstyle="butt", marker="|",
+            markersize=ENDS * size, markeredgewidth=0.8,
+        )  # fmt: skip
     if math.isfinite(check.value):
         axes.plot(
-            check.value, y, marker=marker, color=ink, markersize=size, markeredgecolor="white", markeredgewidth=0.6
+            check.value, y, marker=marker, color=ink, markersize=size, markeredgecolor="white", markeredgewidth=0.4
         )
 
 
@@ -213,7 +232,13 @@ def _verdict(axes: Any, finding: Finding, statistic: Check, *, said: bool) -> No
     if said:
         ink = VERDICT_INKS[finding.verdict].ink
         axes.text(0, 0.9, _said(finding), va="center", color=ink, fontweight="bold", fontsize="medium")
+    number, beside = _numbers(finding, statistic)
+    axes.text(0, 0.42, number, fontsize="small", va="center")
+    axes.text(0, -0.04, beside, fontsize="small", va="center", color=BESIDE)
+
+
+def _numbers(finding: Finding, statistic: Check) -> tuple[str, str]:
+    """The number with its interval; the share of heads beyond the bound, and the number pooled over heads."""
     own = shown(statistic, finding.digits)
-    axes.text(0, 0.42, own.number, fontsize="small", va="center")
     beside = [f"{own.heads} of the heads"] * (own.heads != "–") + [f"pooled {own.pooled}"] * (own.pooled != "–")
-    axes.text(0, -0.04, "; ".join(beside), fontsize="small", va="center", color="#555555")
+    return own.number, "; ".join(beside)

@@ -82,9 +82,11 @@ class ReadText:
 
     @property
     def shown(self) -> str:
-        """Which of the text's tokens the window shows, special tokens not counted."""
+        """Which of the text's tokens the window shows, counted from 1, special tokens not counted."""
         own = int((self.window.part >= 0).sum())
-        return f"tokens {self.window.first} to {self.window.first + own} of {self.window.total}"
+        if not own:
+            return f"no tokens of {self.window.total}"
+        return f"tokens {self.window.first + 1} to {self.window.first + own} of {self.window.total}"
 
     @cached_property
     def counting(self) -> torch.Tensor:

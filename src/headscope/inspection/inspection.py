@@ -83,7 +83,7 @@ class Inspection(ReadText, InspectionShortcuts):
         >>> draw = np.random.default_rng(0)
         >>> seen = Inspection.from_arrays(draw.normal(size=(2, 4, 3, 8)), tokens=["It", "rains", "."])
         >>> seen
-        Inspection of tokens 0 to 3 of 3 with given arrays: encoder, 2 layers × 4 heads, read by dot; words and ...
+        Inspection of tokens 1 to 3 of 3 with given arrays: encoder, 2 layers × 4 heads, read by dot; words and ...
         >>> dict(seen.similarity.sizes)
         {'layer': 2, 'head': 4, 'i': 3, 'j': 3}
         """
