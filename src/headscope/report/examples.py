@@ -161,7 +161,7 @@ def _unless_not(value: object) -> bool:
 def one_head(
     result: Result, tau: float | None, model: Model, look: Look = SCREEN, controls: Sequence[Result] = ()
 ) -> Picture:
-    """The first role's head with a short text that shows it: its attention map and, under it, its similarity matrix."""
+    """The first role's head with a short text that shows it: its attention map and its similarity matrix."""
     leading = leading_heads(result, tau, controls)
     if not leading:
         raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")

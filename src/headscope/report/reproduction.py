@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from headscope.control import FOLDER, USUAL, Control, read_control
 from headscope.errors import HeadscopeError
 from headscope.files import disk_file, write_whole
-from headscope.look import SCREEN, split_look
+from headscope.look import split_look
 from headscope.models.load import load
-from headscope.report.writing import draw_all, write_report
+from headscope.report.writing import IN_REPORT, draw_all, write_report
 from headscope.runs.analysis import analyze, split_options
 from headscope.texts import open_texts
 
@@ -88,10 +88,10 @@ def reproduce(
     draw = partial(
         draw_all, result, findings=findings, controls=beside, model=trained, tell=lambda title: say(f"drawing: {title}")
     )
-    drawn = draw()
+    drawn = draw(look=IN_REPORT)
     saved = [
         each.picture.save(folder / "figures" / f"{each.entry.name}.{kind}")
-        for each in (drawn if look == SCREEN else draw(look=look))
+        for each in (drawn if look == IN_REPORT else draw(look=look))
         if each.picture is not None
         for kind in formats
     ]

@@ -35,11 +35,13 @@ ONE_HEAD = Entry(
     "one-head",
     "One head and one text",
     "",
-    "First the head's attention map: each row shows what one token reads. Blue tokens receive more than θ of the "
+    "First the head's attention map: each row shows what one token reads. Green tokens receive more than θ of the "
     "largest attention. Then the context similarity matrix of the same head, token beside token: which tokens it "
-    "finds alike, whatever it read. Lines separate sentences.",
+    "finds alike, whatever it read. Blue tokens are green ones among those that are not special. Lines separate "
+    "sentences.",
     one_head,
 )
+IN_REPORT = Look(title=False)  # a heading stands above each
 NAMED = 2  # heads above their layer that are named for each score, and as many below
 
 
@@ -74,7 +76,9 @@ def write_report(
     drawn = (
         figures
         if figures is not None
-        else draw_all(result, findings=findings, controls=controls, model=model, tau=findings.tau, tell=tell)
+        else draw_all(
+            result, findings=findings, controls=controls, model=model, tau=findings.tau, look=IN_REPORT, tell=tell
+        )
     )
     page = filled(
         TEMPLATE,

@@ -123,7 +123,7 @@ export function askingForm({ about, onask, onwindow }) {
     windows.hidden = texts.length !== 1 || (begins.before < 0 && begins.after < 0);
     buttons.before.disabled = begins.before < 0;
     buttons.after.disabled = begins.after < 0;
-    refill(where, `tokens ${first} to ${first + own} of ${total}`);
+    refill(where, `tokens ${first + 1} to ${first + own} of ${total}`);
   }
 
   return {
