@@ -37,8 +37,8 @@ ONE_HEAD = Entry(
     "",
     "First the head's attention map: each row shows what one token reads. Green tokens receive more than θ of the "
     "largest attention. Then the context similarity matrix of the same head, token beside token: which tokens it "
-    "finds alike, whatever it read. Blue tokens are green ones among those that are not special. Lines separate "
-    "sentences.",
+    "finds alike, whatever it read. Blue tokens receive as much of the largest among tokens that are not special. "
+    "Lines separate sentences.",
     one_head,
 )
 IN_REPORT = Look(title=False)  # a heading stands above each
