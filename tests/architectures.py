@@ -201,8 +201,8 @@ Made by `python tests/architectures.py` from the test matrix; the tests fail whe
 random model with peaked attention, run on a padded, ragged batch in float32. Every equality holds within 1e-5 of the
 largest |O|:
 
-- **layers, heads**: as many captured as the configuration declares, each stack over its own tokens;
-- **O = A·V**: with V seen on its own as well: it is what a projection put out before the attention call;
+- **layers, heads**: their numbers are those that the configuration declares, each stack over its own tokens;
+- **O = A·V**: and V, seen on its own, is what a projection put out before the attention call;
 - **projection**: O is what the output projection is given (— where the model gates it first);
 - **rows**: the rows of A sum to one (≤ 1 with a sink), and are zero where a token may not read;
 - **padded**: a text in a padded batch gives what it gives alone;
@@ -212,8 +212,8 @@ largest |O|:
 Route `interface`: through transformers' attention interface. Route `fallback`: by following the softmax of each layer
 to the product with the values; it needs eager attention, which headscope loads every model with.
 
-An architecture that is not listed may well work: `headscope check MODEL` tells. One that cannot be read is refused by
-name when it is loaded.
+An architecture that is not listed may well work: `headscope check MODEL` tells. A model that cannot be read is refused
+by name when it is loaded.
 
 | architecture | kind | route | stacks | layers, heads | O = A·V | projection | rows | padded | A | known limits |
 |---|---|---|---|---|---|---|---|---|---|---|

@@ -294,7 +294,7 @@ def test_what_a_builder_refuses(tiny: Tiny) -> None:
     for changes, options, words in [
         ({"attention": None}, {}, "text 0 comes without attention"),
         ({"text": None, "offsets": None}, {}, r"text 0 comes without text.*Inspection\.from_arrays"),
-        ({}, {"window": 3}, "text 0: .* tokens, and the window has 3"),
+        ({}, {"window": 3}, "text 0: the text has .* tokens, and the window 3"),
         ({"values": None}, {"readings": "values"}, "compares value vectors"),
     ]:
         with pytest.raises(HeadscopeError, match=words):

@@ -115,7 +115,7 @@ def test_a_dry_run_tells_and_writes_nothing(
     common = [texts, "--model", model, "--text-field", "body", "--dry-run"]
     assert analyze(*common) == 0
     printed = capsys.readouterr().out
-    for word in ("20 (1 bad records)", "texts per second", "GB are free", "MB while it runs"):
+    for word in ("20 (1 bad record)", "texts per second", "GB are free", "MB while it runs"):
         assert word in printed
     assert analyze(*common, "--json") == 0
     told = json.loads(capsys.readouterr().out)

@@ -98,7 +98,7 @@ def test_runs_elsewhere_add_up(local: str, remote: str, folder: Path, tmp_path: 
         (["findings", "s3://"], "'s3://' names no place. To fix it: name one: s3://BUCKET/RUN"),
         (["analyze", "passages:", "--limit", "2", "--out", "s3://nowhere/run"], "name a bucket that is there"),
         (["analyze", "passages:", "--limit", "2", "--out", "s3://"], "'s3://' names no place"),
-        (["view", "RUN", "--file", "a.txt"], "a text is given beside a run or a saved inspection"),
+        (["view", "RUN", "--file", "a.txt"], "both a text and a run (or a saved inspection) are given"),
     ],
 )
 def test_what_cannot_be_done_there_is_said(

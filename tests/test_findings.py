@@ -248,7 +248,7 @@ def test_every_missing_number_says_why() -> None:
 def test_under_eight_blocks_there_are_numbers_but_no_verdict() -> None:
     found = findings_of(synthetic.block_sums(blocks=7))
     assert {each.verdict for each in found} == {"no verdict"}
-    assert found["1a"].reason == "7 blocks of texts; a verdict takes 8"
+    assert found["1a"].reason == "7 blocks of texts; a verdict needs at least 8"
     assert math.isfinite(found["1a"].value)
     assert math.isnan(found["1a"].low)
     assert "1 block of texts" in findings_of(synthetic.block_sums(blocks=1))["1a"].reason
@@ -268,7 +268,7 @@ def test_in_short_every_statement_is_counted_and_named() -> None:
     assert in_short(one_of_each) == (
         "1 of 5 statements holds: the final layers attend to the marks that end sentences (1a).",
         "1 holds with a reservation: the final layers attend to the special token that closes a text (1b).",
-        "1 does not hold: it is not so that the heads of a layer have different roles (2). "
+        "1 does not hold: it is not the case that the heads of a layer have different roles (2). "
         "1 stays open: whether similar tokens lie closer together in the middle layers than in the early ones (3). "
         "1 has no verdict: whether in the final layers similarity keeps to the sentence (4).",
     )
@@ -276,15 +276,15 @@ def test_in_short_every_statement_is_counted_and_named() -> None:
     assert in_short(alike) == (
         "None of the 3 statements holds without a reservation.",
         "None holds with a reservation.",
-        "3 do not hold: it is not so that the final layers attend to the marks that end sentences (1a); that the final "
-        "layers attend to the special token that closes a text (1b); or that the heads of a layer have different roles "
-        "(2).",
+        "3 do not hold: it is not the case that the final layers attend to the marks that end sentences (1a); that the "
+        "final layers attend to the special token that closes a text (1b); or that the heads of a layer have different "
+        "roles (2).",
     )
     assert in_short(replace(told, items=tuple(replace(f, verdict="holds") for f in told)))[2] == (
         "None is refuted or open."
     )
     none = in_short(findings_of(synthetic.block_sums(blocks=7)))
-    assert none[0] == "None of the 12 statements has a verdict: 7 blocks of texts; a verdict takes 8."
+    assert none[0] == "None of the 12 statements has a verdict: 7 blocks of texts; a verdict needs at least 8."
 
 
 def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
@@ -294,7 +294,7 @@ def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
     holds = replace(ninth, verdict="holds", runs=(run,))
     assert in_short(replace(told, items=(holds,)))[0] == (
         "None of the 1 statements holds without a reservation. 1 passes the controls that the method asks for: "
-        f"{claim('9').plain} (9, but it is there where sentences mean nothing, too)."
+        f"{claim('9').plain} (9, but it is also there where sentence boundaries mean nothing)."
     )
     less = replace(holds, runs=(replace(run, low=0.01),))  # not certainly beyond the bound
     assert in_short(replace(told, items=(less,)))[0].endswith("(9).")

@@ -47,7 +47,7 @@ def test_signs_of_trouble() -> None:
     sound = replace(SOUND, stored=stored)
     assert trouble(sound) == ""
     texts = stored["texts"]
-    assert "flat matrices" in trouble(changed(sound, flat=stored["flat"] + 1))
+    assert "the matrices are flat" in trouble(changed(sound, flat=stored["flat"] + 1))
     assert "the diagonal dominates" in trouble(changed(sound, diagonal=stored["diagonal"] * 10))
     assert "one outlier may set" in trouble(changed(sound, focal_few=stored["focal_few"] + texts[:, None, None, None]))
     assert "no top pairs" in trouble(changed(sound, top_few=stored["top_few"] + texts[:, None, None, None]))

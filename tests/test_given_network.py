@@ -71,11 +71,11 @@ def test_controls_of_a_network_leave_it_as_it_is(embedded: headscope.Model) -> N
 def test_what_is_wrong_with_a_network_is_said(embedded: headscope.Model) -> None:
     network, tokenizer = embedded.network, embedded.tokenizer
     for given, options, words in [
-        ((network,), {}, "comes without its tokenizer"),
+        ((network,), {}, "is given without its tokenizer"),
         ((torch.nn.Linear(2, 2), tokenizer), {}, r"Linear is not a transformers model.*from_arrays"),
-        ((7, tokenizer), {}, "a int is neither"),
+        ((7, tokenizer), {}, "an object of type int is neither"),
         ((network, tokenizer), {"device": "cpu"}, "device='cpu' is for a model that is loaded by name"),
-        ((None, tokenizer), {}, "a tokenizer goes with a network"),
+        ((None, tokenizer), {}, "a tokenizer can be given only with a network"),
     ]:
         with pytest.raises(HeadscopeError, match=words):
             headscope.load(*given, **options)
@@ -107,7 +107,7 @@ def test_a_list_of_texts_gives_a_list(embedded: headscope.Model) -> None:
     assert [one.window.texts[1] for one in both] == ["It ran.", "It slept."]
     with pytest.raises(HeadscopeError, match="text 1: the text is empty"):
         embedded.inspect(["Fine.", ""])
-    with pytest.raises(HeadscopeError, match="not as many pairs"):
+    with pytest.raises(HeadscopeError, match="not a second text for each"):
         embedded.inspect(texts, "one")
 
 
@@ -139,5 +139,5 @@ def test_texts_in_arrays_and_none_at_all(embedded: headscope.Model) -> None:
     assert [one.window.texts[0] for one in seen] == ["The cat sat.", TEXT]
     with pytest.raises(HeadscopeError, match="there are no texts"):
         embedded.inspect([])
-    with pytest.raises(HeadscopeError, match=r"a batch of ids, of shape \(1, 3\).*one row"):
+    with pytest.raises(HeadscopeError, match=r"the ids are a batch, of shape \(1, 3\).*one row"):
         embedded.inspect(torch.tensor([[2, 5, 3]]))

@@ -41,7 +41,7 @@ Windows = Literal["first", "all", "random"]
 READINGS: dict[Reading, str] = {
     "dot": "the product of the two outputs: alike where they point the same way and are long",
     "cosine": "the cosine of the two outputs: only where they point, however long they are",
-    "centred": "the cosine after the text's mean output is taken off: what sets its tokens apart",
+    "centred": "the cosine after the text's mean output is subtracted: what sets its tokens apart",
     "values": "the cosine of the two value vectors: what was there before attention mixed it",
 }
 
@@ -75,10 +75,12 @@ class Choices:
     repeated: Repeated = _choice("token", "what makes a repetition: the same token, or the same word")
     special: bool = _choice(False, "let special tokens take part in the pairs", label="special tokens count")
     language: str = _choice("en", "language for splitting sentences, as in ISO 639")
-    windows: Windows = _choice("first", "which windows of a text that is longer than one", of_text=False)
+    windows: Windows = _choice("first", "which windows to read of a text that is longer than one", of_text=False)
     tau: float = _choice(0.5, "τ: the level from which a pair is high, in steps of 0.05", of_text=False)
-    theta: float = _choice(0.3, "θ: the share of the largest attention above which a token is high", of_text=False)
-    seed: int = _choice(0, "for what is drawn at random: a sample of the texts, random windows", of_text=False)
+    theta: float = _choice(
+        0.3, "θ: the share of the largest attention above which a token is a high-attention token", of_text=False
+    )
+    seed: int = _choice(0, "seed of what is drawn at random: a sample of the texts, random windows", of_text=False)
 
     def __post_init__(self) -> None:
         for name, values in allowed_values().items():

@@ -64,7 +64,7 @@ class Look:
 
     def __post_init__(self) -> None:
         if isinstance(self.width, str) and self.width not in WIDTHS:
-            raise HeadscopeError(f"width={self.width!r} is no width", f"use {_or(WIDTHS)}, or a number of inches")
+            raise HeadscopeError(f"width={self.width!r} is not a width", f"use {_or(WIDTHS)}, or a number of inches")
         if isinstance(self.width, (int, float)) and not NARROWEST <= self.width <= WIDEST:
             raise HeadscopeError(f"width={self.width:g} inches", f"use {NARROWEST:g} to {WIDEST:g} inches")
         if self.font_size is not None and not 3 <= self.font_size <= 40:
@@ -72,7 +72,7 @@ class Look:
         if self.dpi is not None and not 20 <= self.dpi <= 2400:
             raise HeadscopeError(f"dpi={self.dpi}", "use 20 to 2400 dots per inch")
         if isinstance(self.letters, str) and not LETTERS.match(self.letters):
-            raise HeadscopeError(f"letters={self.letters!r} is no first letter", "use one such as 'a', 'A' or '(a)'")
+            raise HeadscopeError(f"letters={self.letters!r} is not a first letter", "use one such as 'a', 'A' or '(a)'")
 
     def inches(self, own: float) -> float:
         """How wide the figure is; `own` is its width where none was asked for."""

@@ -20,7 +20,7 @@ from headscope.cli import show
 from headscope.cli.choices import choices_of
 from headscope.cli.print_result import show_result
 from headscope.control import read_control
-from headscope.errors import HeadscopeError, brief
+from headscope.errors import HeadscopeError, brief, counted
 from headscope.texts.corpus import Corpus, open_paths
 
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ def _dry_run(
     unknown = "unknown: the texts come from a stream"
     kept = ", or fewer and larger ones: clusters are kept together" if survey.clustered else ""
     rows = [
-        ("texts", unknown if cost.texts is None else f"{cost.texts:,} ({cost.bad:,} bad records)"),
+        ("texts", unknown if cost.texts is None else f"{cost.texts:,} ({counted(cost.bad, 'bad record')})"),
         ("shards", unknown if cost.shards is None else f"{cost.shards:,} of up to {cost.shard_size:,} texts{kept}"),
-        ("batches", f"{cost.batch} windows, {cost.side_by_side} side by side"),
+        ("batches", f"{counted(cost.batch, 'window')} each, {cost.side_by_side} side by side"),
         ("speed", f"{cost.texts_per_second:.1f} texts per second"),
         (
             "time",
@@ -192,7 +192,7 @@ class FunctionOfFile:
             spec.loader.exec_module(module)
         except Exception as error:  # the user's own code may raise anything
             problem = f"{self.path!r} cannot be run: {type(error).__name__}: {brief(error)}"
-            raise HeadscopeError(problem, "fix it") from error
+            raise HeadscopeError(problem, "correct the file") from error
         function = getattr(module, self.name, None)
         if not callable(function):
             raise HeadscopeError(f"{self.path!r} has no function {self.name!r}", "check the name")

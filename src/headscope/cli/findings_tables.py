@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 NUMBERS = (
     "number: of a typical head (the median over heads), with its 95 % interval. bound: the smallest effect that "
-    "matters. heads: share of heads beyond it. pooled: the same of a typical pair, counts added up over heads; no "
-    "verdict rests on it."
+    "matters. heads: share of heads beyond it. pooled: the same for a typical pair, with counts added up over "
+    "heads; no verdict rests on it."
 )
-OF_TEXTS = " of texts: share of texts whose own number, from that text alone, lies beyond."
+OF_TEXTS = " of texts: share of texts whose own number, from that text alone, lies beyond the bound."
 NAMED = 2  # heads above their layer that are named for each score, and as many below
 
 
@@ -105,8 +105,9 @@ def print_sensitivity(swept: xr.Dataset) -> None:
         "\nThe claims' numbers at other thresholds (✓ beyond the bound, ✗ short of it, ? cannot tell)", style="bold"
     )
     show.paragraph(
-        "1a, 1b and 6 are measured otherwise here, by the tokens that receive more than θ: the share of stops (closing "
-        "tokens) among them over their share of all, and the mean level of pairs of such tokens less that of others."
+        "1a, 1b and 6 are measured in another way here, by the tokens that receive more than θ: the share of stops "
+        "(closing tokens) among them over their share of all tokens, and the mean level of pairs of such tokens minus "
+        "that of other pairs."
     )
     at = [f"{threshold:g}" for threshold in swept["threshold"].values[::2]]
     rows = [

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 LEGEND = (
     "separator focus: attention to sentence ends (stop), to closing special tokens (end), over an even spread. reach: "
-    "mean distance of similar pairs over that of all pairs. preferences: how much likelier a pair of one sentence / a "
-    "repetition is to be similar than others at the same distance, separator similarity: a sentence end and a word; "
-    "1 is none. –: too little to compare."
+    "mean distance of similar pairs over that of all pairs. preferences: how much likelier a pair of one sentence, or "
+    "a repetition, is to be similar than other pairs at the same distance. separator similarity: the same for a "
+    "sentence end and a word. In all of them 1 means no difference. –: too little to compare."
 )
 WIDEST = 10  # columns of a table, beside the first
-TOP = "top: from the sixteenth of all pairs that stand highest, in every reading the same number"
-OF_LAYERS = " A layer's number is the median of its heads' (high pairs: their sum)."
+TOP = "top: from the highest sixteenth of all pairs, the same number of pairs in every reading"
+OF_LAYERS = " A layer's number is the median of its heads' numbers (high pairs: their sum)."
 CAUTION = "One text is an illustration, not a finding: another text may single out other heads."
 
 
@@ -49,7 +49,9 @@ def run_inspect(args: Namespace) -> None:
     if args.format and not args.save:
         raise HeadscopeError("--format applies to saved figures only", "add --save DIR")
     if not args.save and Look(**look_of(args)) != SCREEN:
-        raise HeadscopeError("--width and what stands beside it apply to saved figures only", "add --save DIR")
+        raise HeadscopeError(
+            "--width and the other options for the look of figures apply to saved figures only", "add --save DIR"
+        )
     if args.save == "":
         raise HeadscopeError("--save names no folder", "name one")
     if args.save and os.path.exists(args.save) and not os.path.isdir(args.save):
@@ -277,7 +279,7 @@ def run_demo(args: Namespace) -> None:
     show.paragraph(
         "A transformer reads a text through attention heads, here 144 of them. Each head writes a vector for every "
         "token. Two tokens whose vectors have a large product are similar to that head: they point the same way "
-        "and are long. This table sums up, layer by layer, which tokens its heads find similar:\n"
+        "and are long. This table sums up, layer by layer, which tokens the heads find similar:\n"
     )
     layer_table(inspection, 0.5)
     show.paragraph("\n" + LEGEND + OF_LAYERS, style="dim")
@@ -290,7 +292,7 @@ def run_demo(args: Namespace) -> None:
         show.paragraph("\nLook at the figures", style="bold")
     else:
         files = [inspection.save(disk_file(args.out) / INSPECTION_FILE)]
-        show.paragraph(f"\nNo figures are drawn, for matplotlib is not installed: {install_line('matplotlib')}")
+        show.paragraph(f"\nNo figures are drawn, because matplotlib is not installed: {install_line('matplotlib')}")
     meaning = (
         "every number behind this, as a labelled dataset",
         "all 144 heads at a glance: dark is similar",

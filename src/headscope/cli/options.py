@@ -34,10 +34,12 @@ def add_looking(look: argparse._ArgumentGroup) -> None:
     look.add_argument(
         "--stack",
         choices=STACKS,
-        help="which attention, in a model with several (default: the first of these that it has)",
+        help="which attention stack, in a model with several (default: the first of these that it has)",
     )
     add_choices(look, "window")
-    look.add_argument("--start", type=int, default=0, help="the text's token that the window starts with (default: 0)")
+    look.add_argument(
+        "--start", type=int, default=0, help="number of the text's token that the window starts with (default: 0)"
+    )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,7 @@ def add_look(parser: argparse.ArgumentParser) -> None:
     look.add_argument("--no-caption", dest="caption", action="store_false", help="leave out the caption below it")
     look.add_argument(
         "--letters", nargs="?", const=True, default=False, metavar="FIRST",
-        help="letters on the panels: a, b, c, or as the first is given, for example A or '(d)'",
+        help="label the panels with letters: a, b, c, or beginning with FIRST, for example A or '(d)'",
     )  # fmt: skip
     look.add_argument(
         "--dpi", type=int, metavar="N", help="dots per inch of PNG (default: 300 up to the width of a page, 160 beyond)"
@@ -81,29 +83,35 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     read.add_argument(
         "--cluster-field",
         metavar="NAME",
-        help="field or column of the cluster: neighbours of one are kept together (default: no clusters)",
+        help="field or column of the cluster: neighbouring texts of one cluster are kept together (default: no "
+        "clusters)",
     )
     read.add_argument("--id-field", default="id", metavar="NAME", help="field or column of the id (default: id)")
     read.add_argument(
-        "--split", choices=SPLITS, help="what one text of a plain file is (default: a line, or in a folder the file)"
+        "--split",
+        choices=SPLITS,
+        help="what one text is in a plain file (default: a line; in a folder, the whole file)",
     )
     read.add_argument(
         "--format",
         choices=tuple(FORMATS),
-        help="format of the files (default: as their names tell)",
+        help="format of the files (default: by their names)",
     )
-    read.add_argument("--encoding", metavar="NAME", help="encoding of the files (default: UTF-8, or as found)")
+    read.add_argument("--encoding", metavar="NAME", help="encoding of the files (default: UTF-8, or as detected)")
     read.add_argument(
-        "--delimiter", metavar="C", help="character between the cells of CSV, for example ; or tab (default: as found)"
+        "--delimiter",
+        metavar="C",
+        help="character between the cells of CSV, for example ; or tab (default: as detected)",
     )
     read.add_argument(
         "--header", action=argparse.BooleanOptionalAction,
-        help="whether the first row of CSV names the columns (default: as found); without it they are called 1, 2, …",
+        help="whether the first row of CSV names the columns (default: as detected); columns without names are "
+        "called 1, 2, …",
     )  # fmt: skip
     read.add_argument("--limit", type=int, metavar="N", help="only the first N texts (default: all)")
     read.add_argument("--sample", type=int, metavar="N", help="only N texts drawn at random (default: all)")
     add_choices(read, "seed")
-    read.add_argument("--strict", action="store_true", help="fail where a record holds no text")
+    read.add_argument("--strict", action="store_true", help="fail if a record holds no text")
     cut = parser.add_argument_group("windows")
     add_choices(cut, "window", "windows")
 
@@ -114,7 +122,8 @@ def add_work(work: argparse._ArgumentGroup) -> None:
     work.add_argument(
         "--path",
         choices=PATH_NAMES,
-        help="who counts: loops on the CPU, plain torch, a graphics card's kernels (default: the fastest there is)",
+        help="what does the counting: loops on the CPU, plain torch, a graphics card's kernels (default: the fastest "
+        "there is)",
     )
     work.add_argument("--quiet", action="store_true", help="print nothing but errors")
     work.add_argument("--json", action="store_true", help="print JSON: progress on standard error, the summary last")
@@ -126,7 +135,7 @@ def add_finished_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stack",
         choices=STACKS,
-        help="which attention, in a model with several (default: the first of these that it has)",
+        help="which attention stack, in a model with several (default: the first of these that it has)",
     )
     parser.add_argument(
         "--tau", type=float, help="τ: the level from which a pair is high, in steps of 0.05 (default: the run's)"
@@ -136,6 +145,6 @@ def add_finished_run(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="RUN",
-        help="control runs of the same model (analyze --control): shows what remains without what was taken away "
+        help="control runs of the same model (analyze --control), to show what remains when something is taken away "
         "(default: none)",
     )

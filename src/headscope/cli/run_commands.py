@@ -23,7 +23,7 @@ def analyze(commands: Commands) -> None:
         commands,
         "analyze",
         "run a collection of texts through a model and add up what its heads do",
-        "The same command again resumes a run that was stopped.",
+        "Repeat the command to resume a run that was stopped.",
     )
     parser.add_argument(
         "texts",
@@ -31,17 +31,17 @@ def analyze(commands: Commands) -> None:
         help="files, folders, patterns (plain text, JSONL, CSV, Parquet; .gz, .zst, .xz), -, hf:NAME or passages:",
     )
     parser.add_argument(
-        "--out", metavar="RUN", help="folder for the run, of this disk or of a store: s3://BUCKET/RUN (no default: it "
-        "must be named, except with --dry-run)",
+        "--out", metavar="RUN", help="folder for the run, on this disk or in an object store: s3://BUCKET/RUN (no "
+        "default: it must be named, except with --dry-run)",
     )  # fmt: skip
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     add_model(parser)
     parser.add_argument(
         "--control",
         metavar="CONTROL",
-        help="a run to compare others with: untrained:SEED (fresh weights), permuted:SEED (trained weights, shuffled "
-        "within each matrix) or rotated (the trained model; ends of sentences are moved and mean nothing) "
-        "(default: none)",
+        help="make a control run, to compare others with: untrained:SEED (fresh weights), permuted:SEED (trained "
+        "weights, shuffled within each matrix) or rotated (the trained model; ends of sentences are moved and mean "
+        "nothing) (default: none)",
     )
     add_reading(parser)
     add_method(parser)
@@ -55,20 +55,26 @@ def analyze(commands: Commands) -> None:
         "(default: none)",
     )
     work = parser.add_argument_group("the work")
-    work.add_argument("--dry-run", action="store_true", help="measure a few batches; tell time, memory and disk")
+    work.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="measure a few batches; print the time, memory and disk that the run would take",
+    )
     work.add_argument("--per-text", action="store_true", help="also write a row per text, layer and head")
     work.add_argument("--batch-size", type=int, metavar="N", help="windows in a batch (default: measured)")
     work.add_argument(
         "--shard-size",
         type=int,
         metavar="N",
-        help="texts in a shard (default: a 32nd of the texts, but at most 1,024; of very many, a 4,096th)",
+        help="texts in a shard (default: a 32nd of the texts, but at most 1,024; of more than four million, a 4,096th)",
     )
     add_work(work)
     work.add_argument("--heads", action="store_true", help="print a row for every head, not for every layer")
     many = parser.add_argument_group("several processes, or a cluster", "The result is the same, to the last byte.")
     many.add_argument(
-        "--engine", choices=ENGINE_NAMES, help="who computes: this machine (default), or a cluster of Ray's (ray)"
+        "--engine",
+        choices=ENGINE_NAMES,
+        help="where to compute: on this machine (local, the default) or on a Ray cluster (ray)",
     )
     many.add_argument(
         "--workers", type=int, metavar="N",
@@ -88,7 +94,7 @@ def merge(commands: Commands) -> None:
     parser = add_command(
         commands,
         "merge",
-        "add the results of runs of different texts to one",
+        "add up the results of runs on different texts",
         "Runs add up where everything that decides their numbers is the same: model, window, readings and the like.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="runs' folders, or their result.nc; two or more")
@@ -103,12 +109,12 @@ def findings(commands: Commands) -> None:
     parser = add_command(
         commands,
         "findings",
-        "compare every claim of the paper with a run: number, interval, controls, verdict",
+        "test every claim of the paper on a run: number, interval, controls, verdict",
     )
     add_finished_run(parser)
     parser.add_argument("--attention", action="store_true", help="also S against attention, layer by layer")
     parser.add_argument("--sensitivity", action="store_true", help="also the claims' numbers at other thresholds")
-    parser.add_argument("--heads", action="store_true", help="also which heads are stable specialists, which noise")
+    parser.add_argument("--heads", action="store_true", help="also which heads are specialists, and which may be noise")
     parser.add_argument(
         "--draws", type=int, default=1000, metavar="N", help="number of draws of the bootstrap (default: 1000)"
     )
@@ -159,7 +165,7 @@ def reproduce(commands: Commands) -> None:
         commands,
         "reproduce",
         "analyse texts, make control runs, and write findings, figures and a report",
-        "The same command again resumes where it was stopped.",
+        "Repeat the command to resume where it was stopped.",
     )
     parser.add_argument(
         "--texts", nargs="+", required=True, help="files, folders, patterns and the like, as for analyze"
@@ -172,10 +178,15 @@ def reproduce(commands: Commands) -> None:
         nargs="*",
         default=list(USUAL),
         metavar="CONTROL",
-        help=f"control runs to compare with, as for analyze --control; without names none (default: {' '.join(USUAL)})",
+        help="control runs to compare with, as for analyze --control; without a name, none (default: "
+        f"{' '.join(USUAL)})",
     )
     parser.add_argument(
-        "--control-texts", type=int, default=1000, metavar="N", help="how many texts they read (default: 1000)"
+        "--control-texts",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="how many texts each control run reads (default: 1000)",
     )
     add_reading(parser)
     add_method(parser)

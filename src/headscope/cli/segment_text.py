@@ -70,7 +70,8 @@ def _format(args: Namespace) -> str:
         suffix = disk_file(args.out).suffix.lower()
         if suffix not in FORMATS:
             raise HeadscopeError(
-                f"the name {args.out!r} does not tell what to write", "end it in .txt, .jsonl or .html, or say --format"
+                f"the name {args.out!r} does not tell what to write",
+                "end it in .txt, .jsonl or .html, or give --format",
             )
         form = FORMATS[suffix]
     if form == "html":

@@ -17,7 +17,7 @@ def inspect(commands: Commands) -> None:
         "head in detail.",
     )
     parser.add_argument("text", nargs="?", help="the text; - for standard input")
-    parser.add_argument("--file", help="read the text from this file (default: the text is given as words)")
+    parser.add_argument("--file", help="read the text from this file (default: the text is an argument)")
     parser.add_argument("--encoding", metavar="NAME", help="encoding of the file, for example cp1252 (default: utf-8)")
     parser.add_argument("--pair", help="a second text, for models that read two at once (default: none)")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
@@ -58,7 +58,7 @@ def view(commands: Commands) -> None:
         "what", nargs="?", metavar="TEXT|RUN|FILE",
         help="a text, a run's folder, or a .nc file: a result, or an inspection that was saved",
     )  # fmt: skip
-    parser.add_argument("--file", help="read the text from this file (default: the text is given as words)")
+    parser.add_argument("--file", help="read the text from this file (default: the text is an argument)")
     parser.add_argument("--encoding", metavar="NAME", help="encoding of the file, for example cp1252 (default: utf-8)")
     parser.add_argument("--model", help="hub id, folder or GGUF file (default: the embedded BERT-12)")
     add_model(parser)
@@ -78,7 +78,7 @@ def view(commands: Commands) -> None:
         "all it has (default: 127.0.0.1, this machine alone); whoever has the printed address can look and type, and "
         "nothing is encrypted",
     )  # fmt: skip
-    where.add_argument("--no-open", action="store_true", help="print the address, open no browser")
+    where.add_argument("--no-open", action="store_true", help="only print the address, open no browser")
     look = parser.add_argument_group("where to look")
     look.add_argument("--layer", type=int, help="the layer to begin with, from 0 (default: the last)")
     look.add_argument("--head", type=int, help="the head to begin with, from 0 (default: one that stands out)")
@@ -95,7 +95,8 @@ def segment(commands: Commands) -> None:
         commands,
         "segment",
         "cut a text where the heads of a model cut it: into topics, or into sentences",
-        "The embedded model knows which of its heads do; for another, --fit learns it from any collection of texts.",
+        "For the embedded model it is known which heads cut texts; for another model, --fit learns it from any "
+        "collection of texts.",
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="the text; - or nothing for standard input")
     parser.add_argument("--encoding", metavar="NAME", help="encoding of the file, for example cp1252 (default: utf-8)")
@@ -122,13 +123,16 @@ def segment(commands: Commands) -> None:
     )
     cut.add_argument("--longest", type=int, metavar="N", help="the most sentences that a topic may have (default: 128)")
     cut.add_argument(
-        "--words", type=float, metavar="N", help="with --grain sentences: words of a sentence on average (default: 15)"
+        "--words",
+        type=float,
+        metavar="N",
+        help="with --grain sentences: how many words a sentence has on average (default: 15)",
     )
     add_choices(cut, "language")
     out = parser.add_argument_group("output")
     out.add_argument("--out", metavar="FILE", help="write a .txt, .jsonl or .html file (default: print)")
     out.add_argument(
-        "--format", choices=("text", "jsonl", "html"), help="format of the output (default: as the name of --out tells)"
+        "--format", choices=("text", "jsonl", "html"), help="format of the output (default: by the name of --out)"
     )
     fit = parser.add_argument_group("learning which heads cut texts")
     fit.add_argument(
@@ -171,7 +175,7 @@ def convert(commands: Commands) -> None:
         "Only tensors are unpickled, never code.",
     )
     parser.add_argument("folder", help="the model's folder, with config.json and pytorch_model.bin")
-    parser.add_argument("out", help="the folder to write; it must not exist or be empty")
+    parser.add_argument("out", help="the folder to write: a new or an empty one")
     parser.add_argument(
         "--tokenizer", metavar="FILE", help="a tokenizer.json to put beside the weights (default: the folder's own)"
     )

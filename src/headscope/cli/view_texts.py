@@ -79,14 +79,15 @@ def _saved(args: Namespace) -> str | None:
         return _alone(args)
     if not there and (path.suffix == ".nc" or re.fullmatch(r"\S*[/\\\\]\S*", args.what)):
         raise HeadscopeError(
-            f"there is no run or file {args.what!r}", "check the path; a text of one word goes into a --file"
+            f"there is no run or file {args.what!r}",
+            "check the path; to look at a single word as a text, put it into a --file",
         )
     if there:
         raise HeadscopeError(f"{args.what!r} is a file", f"read the text in it with --file {args.what}")
     if args.file is None and NAME.fullmatch(args.what):
         raise HeadscopeError(
-            f"{args.what!r} is no run: there is no folder or file of that name here; it was taken for a name, for "
-            "it is a single word",
+            f"{args.what!r} is no run: there is no folder or file of that name here; a single word is taken as a "
+            "name, not as a text",
             f"{_runs_like(args.what)}; to look at the word as a text, end it with a full stop: headscope view "
             f"{shlex.quote(args.what + '.')}",
         )
@@ -103,7 +104,7 @@ def _runs_like(name: str) -> str:
 def _alone(args: Namespace) -> str:
     """What was given, where no text was given beside it."""
     if args.file is not None:
-        raise HeadscopeError("a text is given beside a run or a saved inspection", "give one of them")
+        raise HeadscopeError("both a text and a run (or a saved inspection) are given", "give one of them")
     return str(args.what)
 
 
@@ -219,7 +220,7 @@ def _warn_of_network(address: str) -> None:
     """What it means to listen on a network; on a terminal the address as a QR code for a phone, too."""
     show.paragraph(
         "It answers on your network, to everybody who has this address: they see what you see, and can have the model "
-        "read texts of theirs. Nothing is encrypted, so others on the same network could read along, the address "
+        "read their own texts. Nothing is encrypted, so others on the same network could read along, the address "
         "included. On a network that you do not trust leave out --host and forward the port with ssh. Ctrl-C ends it."
     )
     if sys.stdout.isatty():

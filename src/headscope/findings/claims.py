@@ -79,7 +79,7 @@ def _statistic(label: str, number: Number, bound: float, none: float) -> tuple[T
 def _learned(number: Number, label: str, what: str) -> Test:
     return Test(
         PERMUTED, label, number, 0.0, 0.0, run=PERMUTED, compared="more",
-        without=f"on nothing learned: with its weights permuted the model {what}",
+        without=f"on nothing that was learned: with its weights permuted the model {what}",
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ _REACH = _statistic(
 
 CLAIMS = (
     _focus("1a", "stop", "sentence stops", "Final layers focus on sentence stops",
-           "The attention of the last layers turns to the marks that part sentences.",
+           "The attention of the last layers turns to the marks that separate sentences.",
            "the final layers attend to the marks that end sentences"),
     _focus("1b", "end", "closing special tokens", "Final layers focus on closing special tokens",
            "… and to the special tokens that close a text.",
@@ -154,7 +154,7 @@ CLAIMS = (
         plain="the heads of a layer have different roles",
     ),
     Claim(
-        "3", "Long range becomes short range", "Similarity reaches far in early layers and draws near in later ones.",
+        "3", "Long range becomes short range", "Similarity reaches far in early layers and less far in later ones.",
         _SHORTER,
         (
             *_by_readings(_SHORTER, _TOP),

@@ -55,7 +55,9 @@ def check_controls(result: Result, controls: Sequence[Result]) -> Controls:
                 "make it with the same model and settings as the run",
             )
         if _identity(control) in seen:
-            raise HeadscopeError(f"the control {name} is given twice", "give each once, and controls of other seeds")
+            raise HeadscopeError(
+                f"the control {name} is given twice", "give each control once; a second one needs another seed"
+            )
         seen.add(_identity(control))
         kinds[taken.kind].append(control if control.name == result.name else control.stack(result.name))
     return Controls(*(tuple(kinds[kind]) for kind in ("untrained", "permuted", "rotated")))

@@ -54,7 +54,7 @@ def _others(own: dict[str, list[Finding]]) -> str:
     parts = []
     if fails := own[DOES_NOT_HOLD]:
         verb = "does" if len(fails) == 1 else "do"
-        parts.append(f"{len(fails)} {verb} not hold: it is not so that {_named(fails, 'that ', 'or ')}")
+        parts.append(f"{len(fails)} {verb} not hold: it is not the case that {_named(fails, 'that ', 'or ')}")
     if still := own[OPEN]:
         parts.append(f"{len(still)} {_verb(still, 'stay')} open: whether {_named(still, 'whether ')}")
     if without := own[NONE]:
@@ -83,7 +83,7 @@ def _but(finding: Finding) -> str:
     if finding.verdict == QUALIFIED:
         found = list(dict.fromkeys(each.without.partition(": ")[2] for each in finding.controls if each.state == FAILS))
     if with_rotated_too(finding):
-        found.append("it is there where sentences mean nothing, too")
+        found.append("it is also there where sentence boundaries mean nothing")
     if finding.verdict == HOLDS and finding.layers_short:
         found.append(f"not in {numbered('layer', finding.layers_short)}")
     if finding.verdict == DOES_NOT_HOLD and finding.layers_beyond:

@@ -76,7 +76,7 @@ class Resampling:
             self.how = "none was asked for"
         elif not self.enough_blocks:
             are = "is" if self.blocks == 1 else "are"
-            self.how = f"it takes {VERDICT_FROM} blocks of texts, and there {are} {self.blocks}"
+            self.how = f"at least {VERDICT_FROM} blocks of texts are needed, and there {are} {self.blocks}"
         else:
             self.how = f"bootstrap over {counted(self.blocks, 'block')}, {draws:,} draws, seed {seed}"
 
@@ -85,7 +85,7 @@ class Resampling:
         """What intervals are, in words.
 
         >>> Resampling(np.ones(5)).intervals
-        'none: it takes 8 blocks of texts, and there are 5'
+        'none: at least 8 blocks of texts are needed, and there are 5'
         """
         return f"95 %, {self.how}" if len(self.weights) else f"none: {self.how}" if self.asked else self.how
 

@@ -182,7 +182,7 @@ def _judged(finding: Finding) -> str:
         return f"The whole interval{which} lies short of {_bounds(short)}: the claim does not hold.{also}"
     if all(each.state == PASSES for each in finding.statistics):
         return f"It lies beyond {bounds}, but controls leave it open: {finding.reason}."
-    able = "" if finding.can_tell else " These texts cannot tell an effect of twice the smallest that matters."
+    able = "" if finding.can_tell else " These texts would not show even an effect twice the smallest that matters."
     depends = _depends_on(finding)
     return f"Open: {finding.reason}.{able}" + (f" If it were there, it would depend {depends}." if depends else "")
 
@@ -206,7 +206,7 @@ def _rotated_too(finding: Finding) -> str:
     if not found:
         return ""
     return (
-        "But where the boundaries of sentences are rotated, so that they mean nothing, it is there as well "
+        "But where the boundaries of sentences are rotated, so that they mean nothing, the effect is there as well "
         f"({found}): it is not about sentences."
     )
 
@@ -220,7 +220,7 @@ def _nothing_learned(finding: Finding) -> str:
     known = [value for value in runs if math.isfinite(value)]
     if not known or min(known) < own.value:
         return ""
-    return "Networks that learned nothing lie farther beyond it: the number by itself is no sign of learning."
+    return "Networks that learned nothing lie farther beyond that bound: the number by itself is no sign of learning."
 
 
 def _pooled_apart(finding: Finding) -> str:

@@ -41,9 +41,9 @@ KINDS = (
     Kind(
         "permuted",
         "permuted",
-        "more than in every run with permuted weights: something learned (7a: more likeness)",
+        "more than in every run with permuted weights, so it was learned (7a: more likeness)",
     ),
-    Kind("rotated", "rotated", "gone where the ends of sentences are moved: it is about sentences"),
+    Kind("rotated", "rotated", "the effect is gone where the ends of sentences are moved, so it is about sentences"),
 )
 # What is taken away in a control run, for whoever reads its name.
 TAKEN_AWAY = {
@@ -51,7 +51,7 @@ TAKEN_AWAY = {
     UNTRAINED: "the weights are as before training",
     ROTATED: "the ends of sentences are moved, so that sentences keep their lengths and mean nothing",
 }
-LEGEND = "✓ passes, ✗ fails, ? cannot tell, – not run; empty: no part of the claim"
+LEGEND = "✓ passes, ✗ fails, ? cannot tell, – not run; empty: not part of the claim"
 
 
 def state_of(finding: Finding, kind: Kind) -> str:

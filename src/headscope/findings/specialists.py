@@ -49,7 +49,7 @@ def of_sums(sums: BlockSums, tau: float | None, controls: Mapping[str, Sequence[
     if not resample.enough_blocks:
         raise HeadscopeError(
             f"the texts are in {counted(sums.blocks, 'block')}, too few to tell heads from noise",
-            f"analyse more texts, or use smaller shards: it takes {VERDICT_FROM}",
+            f"analyse more texts, or use smaller shards: at least {VERDICT_FROM} blocks are needed",
         )
     layer, head = np.meshgrid(sums.layers, np.arange(sums.heads), indexing="ij")
     numbers, frames = Numbers(sums, resample, tau), []

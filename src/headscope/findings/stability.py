@@ -41,7 +41,9 @@ def stability(result: Result, *, tau: float | None = None, splits: int = SPLITS,
     """
     sums = result.blocks
     if sums.blocks < 2:
-        raise HeadscopeError("the texts are in one block and cannot be split", "analyse more texts, or smaller shards")
+        raise HeadscopeError(
+            "the texts are in one block and cannot be split", "analyse more texts, or use smaller shards"
+        )
     halves_by_size = {size: _splits(sums.blocks, size, splits, seed) for size in _sizes(sums.blocks)}
     rows: list[dict[str, Any]] = []
     for score in scores_of(sums, tau):

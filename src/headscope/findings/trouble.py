@@ -42,7 +42,7 @@ def _windows(sums: BlockSums, texts: float, pairless: float) -> list[str]:
     length = float(sums.stored["tokens"].sum() / max(texts, 1))
     if length < SHORT:
         warnings.append(
-            f"the texts are short, {length:.0f} tokens to a window: distances and sentences have little room to differ"
+            f"the texts are short, {length:.0f} tokens per window: distances and sentences have little room to differ"
         )
     unsplit = sums.stored["unsplit"].sum()
     if unsplit > 0.5 * texts:
@@ -59,7 +59,7 @@ def _matrices(view: View) -> list[str]:
     uniform = [layer for layer, part in zip(sums.layers, heads_first.median(share), strict=True) if part > UNIFORM]
     if uniform:
         warnings.append(
-            f"the matrices are nearly uniform in {numbered('layer', uniform)}: to the typical head more than "
+            f"the matrices are nearly uniform in {numbered('layer', uniform)}: for the typical head more than "
             f"{UNIFORM:.0%} of all pairs reach τ = {view.at:g}"
         )
     apart = named("separation_related").value(view)  # (L,)
@@ -93,10 +93,9 @@ def _heads(view: View) -> list[str]:
     if (flat > RARE).any():
         layer, head = divmod(int(flat.argmax()), sums.heads)
         warnings.append(
-            f"flat matrices, without a positive similarity, are more than {RARE:.0%} of those of "
-            f"{counted(int((flat > RARE).sum()), 'head')} (layer {sums.layers[layer]}, head {head}: "
-            f"{flat[layer, head]:.0%}); they "
-            "count as having no similar pairs"
+            f"in {counted(int((flat > RARE).sum()), 'head')} more than {RARE:.0%} of the matrices are flat, without a "
+            f"positive similarity (layer {sums.layers[layer]}, head {head}: {flat[layer, head]:.0%}); they count as "
+            "having no similar pairs"
         )
     few = sums.stored["focal_few"][..., round(view.at * 20) - 1].sum(0) / windows  # (L, H)
     if (few > MOST).any():
@@ -108,7 +107,7 @@ def _heads(view: View) -> list[str]:
     if (topless > MOST).any():
         warnings.append(
             f"{int((topless > MOST).sum())} of {topless.size} heads have no top pairs in most windows, which are too "
-            "short or full of ties: controls that rest on top pairs say little of them"
+            "short or full of ties: controls that rest on top pairs say little about these heads"
         )
     return warnings
 
@@ -121,4 +120,4 @@ def _alike(view: View) -> list[str]:
     for test in claim("2").statistics:
         if not numbers.spread(named(test.number.quantity)).value < ALIKE * test.bound:
             return []
-    return ["the heads of a layer are all alike: they differ no more than chance makes them"]
+    return ["the heads of a layer are all alike: they differ no more than by chance"]

@@ -113,7 +113,7 @@ def judge(claim: Claim, numbers: Numbers, runs: Sequence[ControlRun] = (), unrea
     resample = numbers.resample
     if not resample.enough_blocks:
         verdict = NONE
-        reason = f"{counted(resample.blocks, 'block')} of texts; a verdict takes {VERDICT_FROM}"
+        reason = f"{counted(resample.blocks, 'block')} of texts; a verdict needs at least {VERDICT_FROM}"
     elif not resample.asked:
         verdict, reason = NONE, "no interval was asked for"
     elif unread:

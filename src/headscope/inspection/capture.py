@@ -98,7 +98,9 @@ class Captured:
 def no_attention(received: bool) -> HeadscopeError:
     """What is said where attention is asked for and is not there."""
     if received:
-        return HeadscopeError("the attention maps were not kept in this file", "inspect a shorter window, or again")
+        return HeadscopeError(
+            "the attention maps were not kept in this file", "inspect a shorter window, or inspect the text again"
+        )
     return HeadscopeError("attention is not known here", "give it too: Inspection.from_arrays(outputs, attention, …)")
 
 
@@ -125,17 +127,17 @@ def prepare(
     if hasattr(text, "tolist"):  # an array or a tensor of ids
         if getattr(text, "ndim", 1) > 1:
             raise HeadscopeError(
-                f"a batch of ids, of shape {tuple(np.shape(text))}", "give one row of it, without padding: ids[0]"
+                f"the ids are a batch, of shape {tuple(np.shape(text))}", "give one row of it, without padding: ids[0]"
             )
         text = text.tolist()
     if isinstance(text, str):
         if pair is not None and not isinstance(pair, str):
-            raise HeadscopeError(f"the pair is a {type(pair).__name__}", "give a second text")
+            raise HeadscopeError(f"the pair is of type {type(pair).__name__}", "give a second text")
         return chosen.name, window(
             text, pair, model.tokenizer, model.template, length=length, start=start, causal=causal, language=language
         )
     if not isinstance(text, Sequence) or isinstance(text, (bytes, bytearray)):
-        raise HeadscopeError(f"the text is a {type(text).__name__}", "give a string or a list of token ids")
+        raise HeadscopeError(f"the text is of type {type(text).__name__}", "give a string or a list of token ids")
     if not len(text):
         raise HeadscopeError("there are no texts", "give a text, a list of texts or token ids")
     if pair is not None or start:

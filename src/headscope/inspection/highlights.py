@@ -33,7 +33,7 @@ def in_words(inspection: Inspection, tau: float = 0.5) -> list[str]:
     """
     count = int(inspection.counting.sum())
     if count < FEW_PAIRS:
-        return [f"The text is too short to say anything of its heads: {counted(count, 'token')} to compare."]
+        return [f"The text is too short to say anything about the heads: {counted(count, 'token')} to compare."]
     layers = inspection.layer_summary(tau)
     heads = list(word_pairs(inspection, tau)) if inspection.window.described else []
     sentences = [
@@ -114,9 +114,9 @@ def _separators(layers: pd.DataFrame) -> str:
     if focus[best] < 1.1:
         return (
             "In no layer does a typical head read the ends of sentences (full stops and the like) much more than if it "
-            f"spread its attention evenly: {times(focus[best])} as much in layer {best}, where it is most."
+            f"spread its attention evenly: at most {times(focus[best])} as much, in layer {best}."
         )
-    rest = f"; one of the last layer {times(focus[last])}" if best != last else ""
+    rest = f"; a typical head of the last layer {times(focus[last])}" if best != last else ""
     return (
         f"A typical head of layer {best} reads the ends of sentences (full stops and the like) {times(focus[best])} as "
         f"much as if it spread its attention evenly{rest}."
@@ -142,7 +142,7 @@ def _sentence(heads: list[WordPairs]) -> str:
     best = max(known, key=lambda h: (h.in_sentence - h.by_distance) / math.sqrt(h.high))
     return (
         f"{best.name} keeps to the sentence most: {best.in_sentence} of its {best.high} high pairs of words lie in one "
-        f"sentence, where their distances alone would make it {best.by_distance:.0f}."
+        f"sentence; by their distances alone it would be {best.by_distance:.0f}."
     )
 
 
@@ -190,8 +190,8 @@ def _different_focal(layers: pd.DataFrame) -> str:
     if not null > 0:
         return ""
     return (
-        f"The heads of a layer gather round {unique:.1f} different tokens on average; {null:.1f} if tokens that occur "
-        "equally often had exchanged their places."
+        f"The heads of a layer gather round {unique:.1f} different tokens on average; it would be {null:.1f} if tokens "
+        "that occur equally often changed places at random."
     )
 
 

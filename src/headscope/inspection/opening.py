@@ -37,7 +37,9 @@ def open_inspection(file: str | Path) -> Inspection:
     except Exception as error:  # a damaged file makes the libraries below raise anything
         raise HeadscopeError(f"{str(file)!r} cannot be read: {brief(error)}", "it may be damaged") from error
     if int(data.attrs.get("schema", 0)) != SCHEMA:
-        raise HeadscopeError(f"{str(file)!r} was saved by headscope {data.attrs.get('headscope', 'of old')}", AGAIN)
+        raise HeadscopeError(
+            f"{str(file)!r} was saved by headscope {data.attrs.get('headscope', 'of an older version')}", AGAIN
+        )
     try:
         return _inspection(data)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:

@@ -65,7 +65,9 @@ def is_list(text: Any) -> bool:
 def inspect_each(model: Model, texts: Sequence[Any], pairs: Any, choices: Choices, **options: Any) -> list[Inspection]:
     """The same for several texts, one after the other; an error says which of them it is about."""
     if pairs is not None and (isinstance(pairs, str) or len(pairs) != len(texts)):
-        raise HeadscopeError("there are several texts and not as many pairs", "give a list with a second text for each")
+        raise HeadscopeError(
+            "there are several texts, and not a second text for each", "give a list with a second text for each"
+        )
     made = []
     for number, text in enumerate(texts.tolist() if isinstance(texts, np.ndarray) else texts):
         try:

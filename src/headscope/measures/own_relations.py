@@ -20,7 +20,7 @@ def label_numbers(name: str, window: Window, labels: Labels) -> NDArray[np.int64
         given = labels(window)
     except Exception as error:  # the caller's own code may raise anything
         raise HeadscopeError(
-            f"the relation {name!r} failed: {type(error).__name__}: {brief(error)}", "fix the function"
+            f"the relation {name!r} failed: {type(error).__name__}: {brief(error)}", "correct the function"
         ) from error
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(window):
         size = f"{len(given)} labels" if isinstance(given, Sequence) else type(given).__name__

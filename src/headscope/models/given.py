@@ -27,14 +27,14 @@ def given_network(network: Any, control: Control | None) -> tuple[str, Any]:
     """
     if not isinstance(network, nn.Module):
         raise HeadscopeError(
-            f"a {type(network).__name__} is neither the name of a model nor a network",
+            f"an object of type {type(network).__name__} is neither the name of a model nor a network",
             "give a hub id, a folder, a GGUF file, or a transformers model and its tokenizer",
         )
     if not hasattr(network, "config") or not hasattr(network, "get_input_embeddings"):
         raise HeadscopeError(f"{type(network).__name__} is not a transformers model", NOT_TRANSFORMERS)
     if network.training:
         raise HeadscopeError(
-            "the network is in training mode, where dropout makes every number another one each time",
+            "the network is in training mode, where dropout changes every number from call to call",
             "call network.eval() first",
         )
     base = getattr(network, "base_model", network) if _is_transformers_own(network) else network
@@ -53,7 +53,9 @@ def _name(network: Any) -> str:
 def check_options(tokenizer: Any, **named: Any) -> None:
     """What decides how a name is loaded says nothing of a network that is there."""
     if tokenizer is None:
-        raise HeadscopeError("a network comes without its tokenizer", "give both: headscope.load(network, tokenizer)")
+        raise HeadscopeError(
+            "the network is given without its tokenizer", "give both: headscope.load(network, tokenizer)"
+        )
     for option, value in named.items():
         if value not in (None, "auto"):
             raise HeadscopeError(

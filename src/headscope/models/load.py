@@ -72,7 +72,7 @@ def load(
     if model is None or isinstance(model, (str, Path)):
         if tokenizer is not None:
             raise HeadscopeError(
-                "a tokenizer goes with a network that is there already",
+                "a tokenizer can be given only with a network that is loaded already",
                 "leave it out, or load both yourself: headscope.load(network, tokenizer)",
             )
         name, network, tokenizer = _by_name(model, wanted, device, dtype, revision)
@@ -186,7 +186,7 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
     if extra:
         raise HeadscopeError(
             f"the weights of {source.name!r} have more layers than its config.json declares: {extra}",
-            "the configuration lies or belongs to another model: fetch the model again",
+            "the configuration is wrong or belongs to another model: fetch the model again",
         )
     lost = [key for key in info["missing_keys"] if not any(part in f"{key}." for part in AFTER_THE_HEADS)]
     if lost or info["mismatched_keys"]:
@@ -195,7 +195,8 @@ def _network(source: Source, dtype: torch.dtype) -> Any:
         raise HeadscopeError(
             f"the weights of {source.name!r} do not fit its config.json: {len(wrong)} parameters are missing or of "
             f"another shape: {wrong[0]}",
-            "the download is incomplete, or the configuration lies or belongs to another model: fetch the model again",
+            "the download is incomplete, or the configuration is wrong or belongs to another model: fetch the model "
+            "again",
         )
     return network
 

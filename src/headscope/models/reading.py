@@ -82,7 +82,7 @@ class Reader:
         network = self.model.network
         if network.training:
             raise HeadscopeError(
-                f"{self.model.name!r} is in training mode: dropout would make every pass another",
+                f"{self.model.name!r} is in training mode: dropout would make every pass different",
                 "call model.network.eval()",
             )
         self._listener, self._failure = listener, None

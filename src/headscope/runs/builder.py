@@ -113,7 +113,7 @@ class ResultBuilder:
         size, (layers, heads, _, width) = len(given.window), given.outputs.shape
         if size > self.choices.window:
             raise HeadscopeError(
-                f"{size} tokens, and the window has {self.choices.window}",
+                f"the text has {size} tokens, and the window {self.choices.window}",
                 f"make the builder with window={size} or more, or give the first {self.choices.window} tokens",
             )
         if "values" in self.choices.readings and given.values is None:

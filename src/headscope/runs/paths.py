@@ -45,9 +45,9 @@ def choose_path(
     lacking = cuda_lacks(device, choices)
     if wanted in (CUDA, CUDA_EAGER) and lacking:
         remedy = f"leave out --path (path=), or use {COMPILED!r} or {TORCH!r}"
-        raise HeadscopeError(f"the path {wanted!r} cannot be taken: {lacking}", remedy)
+        raise HeadscopeError(f"the path {wanted!r} cannot be used: {lacking}", remedy)
     if wanted == CUDA and (lacking := attention_lacks()):
-        raise HeadscopeError(f"the path 'cuda' cannot be taken: {lacking}", f"leave out --path, or use {CUDA_EAGER!r}")
+        raise HeadscopeError(f"the path 'cuda' cannot be used: {lacking}", f"leave out --path, or use {CUDA_EAGER!r}")
     if wanted is not None:
         return wanted, ""
     if device.type != "cuda":

@@ -140,5 +140,5 @@ def check_bad(texts: int, bad: int, first: list[str], strict: bool, name: str) -
     if bad and strict:
         raise HeadscopeError(
             f"{counted(bad, 'bad record')} among {counted(texts, 'text')}: {named}",
-            "fix them, or leave out --strict (strict=True)",
+            "correct them, or leave out --strict (strict=True)",
         )

@@ -28,7 +28,7 @@ class RayCrew:
         if self._began:
             if (address or "").startswith("ray://"):
                 raise HeadscopeError(
-                    f"{address!r} is of Ray's client, which workers are not run through",
+                    f"{address!r} is an address of Ray's client, through which workers cannot be run",
                     "type the command on a node of the cluster, with --ray-address HEAD:6379 or auto",
                 )
             _check_reachable(address)

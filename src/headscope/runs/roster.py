@@ -164,5 +164,5 @@ def told_if_lost() -> Iterator[None]:
     except CrewLost as error:
         raise HeadscopeError(
             f"the workers are out of reach: {brief(error)}",
-            "every finished shard is kept, and the same command goes on from there once they are back",
+            "every finished shard is kept, and the same command goes on from there when the workers are back",
         ) from error

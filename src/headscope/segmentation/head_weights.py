@@ -142,7 +142,7 @@ def _topics(content: Any) -> TopicWeights:
     reliable = _number(content["reliable"])
     numbers = TopicNumbers(**{each.name: _number(content["numbers"][each.name]) for each in fields(TopicNumbers)})
     if (weights < 0).any() or not weights.any():
-        raise ValueError("weights are at least 0, and one of them more")
+        raise ValueError("no weight may be below 0, and one must be above 0")
     if min(reliable, numbers.spread, *common.values(), 0.0) < 0:
         raise ValueError("shares of tokens, reliable and spread are at least 0")
     return TopicWeights(heads, weights, means, common, reliable, numbers)
@@ -156,7 +156,7 @@ def _sentences(content: Any) -> SentenceWeights:
     weights = _numbers(content["weights"], (len(heads), len(signals)))
     offsets, moves = (_numbers(content[name], (len(heads),)) for name in ("offsets", "moves"))
     if (moves < 0).any() or not moves.any():
-        raise ValueError("moves are at least 0, and one of them more")
+        raise ValueError("no move may be below 0, and one must be above 0")
     return SentenceWeights(heads, weights, offsets, moves, signals, _number(content["bias"]), rate)
 
 
@@ -177,7 +177,7 @@ def _numbers(value: Any, shape: tuple[int, ...]) -> Floats:
     array = np.array(value, dtype=np.float64)
     fits = array.ndim == len(shape) and all(b in (-1, a) for a, b in zip(array.shape, shape, strict=True))
     if not fits or not np.isfinite(array).all():
-        raise ValueError("there are not as many numbers as heads need, or some are none")
+        raise ValueError("the number of values does not fit the heads, or some values are not numbers")
     return array
 
 

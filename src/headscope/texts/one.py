@@ -61,7 +61,7 @@ def decode(stream: BinaryIO, name: str, largest: int | None = LARGEST_FILE, enco
     data = stream.read(-1 if largest is None else largest + 1)
     if largest is not None and len(data) > largest:
         raise HeadscopeError(
-            f"{name!r} is larger than {largest // 1_000_000:,} MB; one window shows some hundred tokens of a text",
+            f"{name!r} is larger than {largest // 1_000_000:,} MB; one window shows a few hundred tokens of a text",
             "cut out the passage you mean, for example: head -c 20000 FILE | headscope inspect",
         )
     own = known_encoding(encoding) or UTF8
