@@ -55,7 +55,7 @@ def test_signs_of_trouble() -> None:
     assert "one sentence" in trouble(changed(sound, unsplit=texts))
     assert "no pair of tokens" in trouble(changed(sound, pairless=texts * 0.1))
     long = np.broadcast_to(0.7 * texts[:, None, None, None], stored["norm_correlation"].shape)
-    assert "long vectors" in trouble(changed(sound, norm_correlation=long))
+    assert "vectors are long" in trouble(changed(sound, norm_correlation=long))
     half = np.repeat(stored["contrast_weight"][:, None] / 2, 2, axis=1)
     assert "look like noise" in trouble(changed(sound, wins=half))
     even = np.full_like(stored["matched"], 50.0)
