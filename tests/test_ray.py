@@ -149,7 +149,7 @@ def test_a_module_that_nodes_do_not_have_is_told(
 def test_a_cluster_that_is_not_there_is_told(folder: Path) -> None:
     with pytest.raises(HeadscopeError, match=r"Ray cluster '127.0.0.1:1' cannot be reached.*--ray-address"):
         run(str(folder), TEXTS[:2], engine="ray", ray_address=f"{HERE}:1")
-    with pytest.raises(HeadscopeError, match=r"is of Ray's client.*on a node of the cluster"):
+    with pytest.raises(HeadscopeError, match=r"is an address of Ray's client.*on a node of the cluster"):
         run(str(folder), TEXTS[:2], engine="ray", ray_address=f"ray://{HERE}:10001")
 
 

@@ -133,7 +133,7 @@ def test_a_declared_quantity_is_everywhere_it_says(toy_result: headscope.Result,
     page = write_report(toy_result, tmp_path / "report.html", figures=drawn).read_text(encoding="utf-8")
     assert page.count("toy unevenness of lengths") >= 2  # the atlas, and from layer to layer
     shown = {each["name"]: each for each in RunData(toy_result).about["quantities"]}
-    assert shown["unevenness"]["title"] == "toy unevenness of lengths"
+    assert shown["unevenness"]["label"] == "toy unevenness of lengths"
     assert shown["unevenness"]["heads"]
     assert shown["unevenness"]["layers"]
 

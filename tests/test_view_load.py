@@ -254,7 +254,7 @@ def fuzz(
 def test_whatever_is_asked_there_is_no_server_error(with_run: Place) -> None:
     found = fuzzed(with_run, 20)
     print(f"\n{sum(sum(counts.values()) for counts in found.values())} requests:", found)
-    assert len(found) == 26
+    assert len(found) == 28
     assert all(200 in counts for counts in found.values())
     assert with_run.answers()
 

@@ -16,7 +16,7 @@ from matplotlib.backends.backend_mixed import MixedModeRenderer
 from matplotlib.colors import to_rgba
 from matplotlib.image import AxesImage
 from matplotlib.path import Path
-from matplotlib.transforms import Bbox, IdentityTransform
+from matplotlib.transforms import IdentityTransform
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -50,8 +50,7 @@ class Cells(AxesImage):
         indices, colours = self._painted()
         to_page = self.get_transform()
         context = renderer.new_gc()
-        # Rounded: names in an SVG are made of these numbers, whose last digits depend on what was laid out before.
-        context.set_clip_rectangle(Bbox(np.round(self.axes.bbox.get_points(), 3)))
+        context.set_clip_rectangle(self.axes.bbox)
         context.set_capstyle("butt")
         renderer.open_group("cells", self.get_gid())
         for index, found in rectangles(indices):

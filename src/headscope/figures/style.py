@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -78,7 +80,32 @@ def _write(figure: Figure, target: Any, kind: str, dpi: int, outlines: bool = Fa
     written: Any = {"svg.fonttype": "path" if outlines else "none", "pdf.fonttype": 42, "svg.hashsalt": "headscope"}
     with matplotlib.rc_context(written), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(target, format=kind, dpi=dpi, metadata=METADATA.get(kind))
+        if kind != "svg":
+            figure.savefig(target, format=kind, dpi=dpi, metadata=METADATA.get(kind))
+            return
+        made = io.StringIO()
+        figure.savefig(made, format=kind, dpi=dpi, metadata=METADATA.get(kind))
+    svg = same_names(made.getvalue()).encode()
+    if hasattr(target, "write"):
+        target.write(svg)
+    else:
+        Path(target).write_bytes(svg)
+
+
+def same_names(svg: str) -> str:
+    """An SVG whose clip rectangles are named by their number, and by what the figure shows.
+
+    matplotlib names them after their corners, whose last digits depend on what was laid out before; where nothing else
+    differs, files are to be the same.
+
+    >>> same_names('<clipPath id="p0123456789"/><path clip-path="url(#p0123456789)"/>')
+    '<clipPath id="p0-528db3"/><path clip-path="url(#p0-528db3)"/>'
+    """
+    names = list(dict.fromkeys(re.findall(r'<clipPath id="(p[0-9a-f]{10})"', svg)))
+    numbers = {name: f"p{number}" for number, name in enumerate(names)}
+    svg = re.sub(r"\bp[0-9a-f]{10}\b", lambda found: numbers.get(found[0], found[0]), svg)
+    own = hashlib.sha256(svg.encode()).hexdigest()[:6]  # in one page with others, names stay apart
+    return re.sub(r'(<clipPath id="|url\(#)(p[0-9]+)(?=["\)])', rf"\1\2-{own}", svg)
 
 
 # ---------------------------------------------------------------------- a figure and its parts
