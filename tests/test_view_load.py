@@ -210,7 +210,8 @@ def fuzzed(place: Place, examples: int, *, anew: bool = False) -> dict[str, dict
     real = {"file": st.just(file), "name": st.sampled_from(known),
             "layer": st.integers(0, 12), "head": st.integers(0, 12),
             "score": st.sampled_from(["reach", "sentence_preference", "focal_share", "nothing"]),
-            "way": st.sampled_from(["dot", "cosine", "10", "20"]), "stack": st.just("encoder")}  # fmt: skip
+            "way": st.sampled_from(["dot", "cosine", "10", "20"]), "stack": st.just("encoder"),
+            "number": st.integers(0, 2)}  # fmt: skip
     settings = hypothesis.settings(
         max_examples=examples, derandomize=not anew, deadline=None, database=None,
         phases=[hypothesis.Phase.generate], suppress_health_check=list(hypothesis.HealthCheck),

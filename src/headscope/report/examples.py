@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from headscope.figures.style import Picture
+    from headscope.inspection.inspection import Inspection
     from headscope.models.model import Model
     from headscope.result.result import Result
 
@@ -141,9 +142,7 @@ def _example(
     spans: list[tuple[int, int]] = []
     if model is not None:
         inspection = model.inspect(text, stack=result.name, **result.inspect_options)
-        spans = kind.mark(inspection, *place, result.tau(tau))
-        if kind.mark is sentence_stops and not _unless_not(row["ends_text"]):  # read alone, it seems to end here
-            spans = [span for span in spans if span[1] < len(text.rstrip())]
+        spans = spans_to_mark(kind, inspection, place, result.tau(tau), ends=_unless_not(row["ends_text"]))
     return Example(
         id=in_a_line(str(row["id"])),
         says=kind.says.format(f"{score:.0%}" if kind.shown_by.endswith("_share") else f"{score:.1f}"),
@@ -151,6 +150,16 @@ def _example(
         high_pairs=int(row["high_pairs"]),
         excerpt=excerpt(text, spans, begins=_unless_not(row["starts_text"]), ends=_unless_not(row["ends_text"])),
     )
+
+
+def spans_to_mark(
+    kind: Kind, inspection: Inspection, place: tuple[int, int], tau: float, *, ends: bool
+) -> list[tuple[int, int]]:
+    """What is marked in a text that is read again; `ends` says whether the text ends with it, or goes on."""
+    spans = kind.mark(inspection, *place, tau)
+    if kind.mark is sentence_stops and not ends:  # read alone, a window seems to end with a sentence
+        spans = [span for span in spans if span[1] < len(inspection.window.texts[0].rstrip())]
+    return spans
 
 
 def _unless_not(value: object) -> bool:

@@ -32,7 +32,7 @@ class Marks:
         self._made: dict[tuple[str, int, int, str, int], dict[str, Any]] = {}
 
     def of(self, run: RunData, model: Model, place: tuple[int, int], score: str, number: int) -> dict[str, Any]:
-        """The so-manieth text that shows a score of a head, in pieces that are marked or not, and what the marks are.
+        """The text at this place of those that show a score of a head, in pieces, and what is marked in them.
 
         The head is seen as the run saw it, at the run's own τ.
         """
@@ -47,7 +47,7 @@ class Marks:
 
 def _marked(run: RunData, model: Model, place: tuple[int, int], score: str, number: int) -> dict[str, Any]:
     # The report loads torch, which the page of a run does not wait for.
-    from headscope.report.examples import KINDS
+    from headscope.report.examples import KINDS, spans_to_mark
     from headscope.report.excerpts import excerpt
 
     texts = run.examples(*place, score)
@@ -56,6 +56,6 @@ def _marked(run: RunData, model: Model, place: tuple[int, int], score: str, numb
     kind = next(each for each in KINDS if each.score == LIKE.get(score, score))
     text, result, layer = texts[number], run.result, place[0]
     seen = model.inspect(text["text"], stack=result.name, layers=[layer], **result.inspect_options)
-    spans = kind.mark(seen, *place, run.sums.tau)
+    spans = spans_to_mark(kind, seen, place, run.sums.tau, ends=text["ends"])
     shown = excerpt(text["text"], spans, begins=text["begins"], ends=text["ends"])
     return {"marked": kind.marked, "pieces": [list(piece) for piece in shown.pieces]}
