@@ -25,3 +25,14 @@ KERNEL(mixed, const int *top, const double *drawn, const int *distinct, double *
 KERNEL(add_matrices, const Args *a, const unsigned char *counts, double *sums, int length) {
     RUN(add_matrices(*a, counts, sums, length));
 }
+KERNEL(relate_long, const Args *a) { RUN(relate_long(*a)); }
+KERNEL(weigh_long, const Args *a) { RUN(weigh_long(*a)); }
+#define SLAB_KERNEL(name) KERNEL(name, const Args *a, const Slab *slab) { RUN(name(*a, *slab)); }
+SLAB_KERNEL(sum_rows)
+SLAB_KERNEL(sum_columns)
+SLAB_KERNEL(look_along)
+SLAB_KERNEL(meet_pairs)
+SLAB_KERNEL(find_edges_of_slabs)
+SLAB_KERNEL(count_slab)
+SLAB_KERNEL(end_order)
+SLAB_KERNEL(end_levels)

@@ -98,6 +98,7 @@ static unsigned __ballot_sync(unsigned, int value) {
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(int x) { return __builtin_ffs(x); }
 template <class T> static T atomicAdd(T *to, T value) { T old = *to; *to += value; return old; }
+static unsigned atomicMax(unsigned *to, unsigned value) { unsigned old = *to; *to = old > value ? old : value; return old; }
 static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) { return (unsigned __int128)x * y >> 64; }
 static int atomicOr(int *to, int value) { int old = *to; *to |= value; return old; }
 static float __uint_as_float(unsigned bits) { float x; memcpy(&x, &bits, 4); return x; }

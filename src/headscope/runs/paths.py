@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH, Choices
+from headscope.choices import COMPILED, CUDA, CUDA_EAGER, LONGEST_SUMMED, TORCH, Choices
 from headscope.errors import HeadscopeError
 from headscope.extras import install_line, installed
 from headscope.measures.accumulator import Accumulator
@@ -16,6 +16,7 @@ from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.cuda.arguments import TILE
 from headscope.measures.cuda.device_layer import LOW
 from headscope.measures.cuda.kernels import TILES_FROM
+from headscope.measures.cuda.slab_layers import MOST_TOKENS
 from headscope.measures.torch_accumulator import TorchAccumulator
 
 if TYPE_CHECKING:
@@ -73,10 +74,17 @@ def cuda_lacks(device: torch.device, choices: Choices) -> str:
 def attention_lacks(model: Model, choices: Choices) -> str:
     """Why the kernels cannot compute a model's attention themselves; empty where they can."""
     device, dtype = model.network.device, model.network.dtype
+    if choices.window > MOST_TOKENS:
+        return f"attention is computed from queries and keys for windows of at most {MOST_TOKENS:,} tokens"
+    if choices.window > LONGEST_SUMMED:
+        return model.own_attention
+    if choices.window > TILE:
+        return (
+            f"attention is computed from queries and keys for windows of at most {TILE} tokens, or of more than "
+            f"{LONGEST_SUMMED}"
+        )
     if dtype not in LOW:
         return f"attention is computed from queries and keys of 16 bits, not of {str(dtype).removeprefix('torch.')}"
-    if choices.window > TILE:
-        return f"attention is computed from queries and keys for windows of at most {TILE} tokens"
     if torch.cuda.get_device_capability(device) < TILES_FROM:
         return "the graphics card is too old to compute attention from queries and keys"
     return model.own_attention

@@ -19,6 +19,7 @@ from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable, ar
 from headscope.measures.cuda.device_sums import DeviceSums
 from headscope.measures.cuda.kernels import Kernels, cuda_kernels
 from headscope.measures.cuda.layout import Filled
+from headscope.measures.cuda.slab_layers import SlabLayers, in_slabs
 from headscope.measures.cuda.tile_layers import TileLayers, in_tiles
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
@@ -105,11 +106,11 @@ class _StackBatch:
         arrays = index.prepared(heads.stack, arrays_of)
         self.batch = DeviceBatch(*index.tokens_of_stack(heads.stack), arrays, device)
         self.rooms = sums.rooms(len(heads.outputs), self.batch.keys.category.shape[1], device)
-        self.tiled = in_tiles(heads, sums, kernels)
-        sums.pairs.add(self.batch, kernels, tiled=self.tiled)
+        self.tiled, self.slabs = in_tiles(heads, sums, kernels), in_slabs(heads, sums)
+        sums.pairs.add(self.batch, kernels, tiled=self.tiled, slabs=self.slabs)
         self.read: DeviceReadable | None = None
         self._readable: Tensor | None = None  # whom the layers since may read
-        self._tiles: TileLayers | None = None
+        self._layers: TileLayers | SlabLayers | None = None
         self._places: list[int] = []  # layers since then
 
     def add(self, heads: LayerHeads) -> Filled:
@@ -117,11 +118,14 @@ class _StackBatch:
         sums, place = self.sums, self.sums.shape.layers.index(heads.layer)
         if self.read is None or self._readable is not heads.readable:  # in most models the same for all layers
             self._add_even()
-            self.read, self._readable = self.batch.read_by(heads.readable, cross=sums.shape.cross), heads.readable
-            self._tiles = TileLayers(sums, heads, self.batch, self.read, self.kernels) if self.tiled else None
+            self.read = self.batch.read_by(heads.readable, cross=sums.shape.cross, slabs=self.slabs)
+            self._readable = heads.readable
+            if self.tiled or self.slabs:
+                kind = TileLayers if self.tiled else SlabLayers
+                self._layers = kind(sums, heads, self.batch, self.read, self.kernels)
         filled = self.rooms.of_layer(place)
-        if self._tiles is not None:
-            self._tiles.add(heads, filled)
+        if self._layers is not None:
+            self._layers.add(heads, filled)
         else:
             sums.add_layer(heads, self.batch, self.read, filled, self.kernels)
         self._places.append(place)

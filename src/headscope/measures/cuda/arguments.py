@@ -9,15 +9,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from headscope.choices import BINS, FEW_PAIRS, THRESHOLDS
+from headscope.choices import FEW_PAIRS, THRESHOLDS
 from headscope.measures.comparisons import COMPARED, COMPARISONS, CONTRASTED
-from headscope.measures.order import ORDER_BINS, SAMPLED
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED, relation_table
 from headscope.measures.similarity import EDGES
 from headscope.windows import CATEGORIES
@@ -102,7 +102,8 @@ POINTERS = {  # name: type in C, shape and meaning
     "outputs": ("void", "(B, H, T, width): what heads wrote, where their products are not"),
     "values": ("void", "(B, groups, Tk, width): value vectors; none where they are not known"),
     # what is filled before heads are looked at
-    "classes": ("short", "(B, P): kind of the pair, times sixteen"),
+    "base": ("int", "(B, kinds): pairs of each kind, where several blocks count those of a window; else none"),
+    "classes": ("short", "(B, P): kind of the pair, times sixteen; none of long windows"),
     "cells": (
         "short",
         "(B, tiles, 2, 32, 4): the same in tiles, see relate.cu; none where windows are long",
@@ -168,9 +169,51 @@ CHOICE = {  # of which `count_unique` counts the different ones
     "to": "(steps, H + 1): in how many windows there are so many",
     "steps": "thresholds or readings",
 }
+SLAB_NUMBERS = {  # of some rows of long windows; see slabs.cu
+    "first": "the first token of its rows",
+    "rows": "how many",
+    "begin": "the first token of its columns",
+    "columns": "how many",
+    "blocks": "blocks that count pairs, of all rows of a window",
+    "allowed_batch": "bytes from window to window of `allowed`",
+    "allowed_row": "… from token to token that reads",
+    "allowed_column": "… that is read",
+}
+SLAB_POINTERS = {  # name: type in C, shape and meaning; S sources of products
+    "allowed": ("u8", "whether a token may read another; none where all may"),
+    "places": ("int", "(B, T): the number of each token among those that count, or -1"),
+    "norms": ("float", "(B, H, S, N): lengths of the vectors of tokens that count"),
+    "high_tokens": ("int", "(B, H): how many tokens are high in attention"),
+    "similar": ("float", "(S, B, H, rows, columns): vectors times vectors"),
+    "scores": ("float", "(B, H, rows, columns): queries times keys"),
+    "turned": ("float", "(B, H, rows, columns): keys times queries"),
+    "logs": ("float", "(B, H, T): of sums of rows, to the base of two"),
+    "spread": ("double", "(B, H, T): the entropy of each row"),
+    "column": ("double", "(B, H, T): sums of columns of the map"),
+    "lengths": ("double", "(B, H, T): of the value vectors"),
+    "largest": ("unsigned", "(B, H): the largest S, as bits in the order of numbers"),
+    "sample": ("float", "(B, H, R + M, 512): values of sampled pairs"),
+    "edges": ("float", "(B, H, R + M, 16)"),
+    "histogram": ("int", "(B, H, R + M, kinds, 16): pairs by order bin"),
+    "regions": ("int", "(B, H, R, bands, 2, 16): those at the edge of the mask, and wholly in it or out of it"),
+    "moments": ("double", "(B, H, blocks, moments)"),
+    "varies": ("int", "(B, H): a bit for each reading or map whose values are not all the same"),
+    "degree": ("int", "(B, H, R, N): top pairs of each token"),
+    "id_times": ("int", "(B, H, R, K): and of each id"),
+    "keys": ("u64", "(B, H, K): keys of the null"),
+    "null_": ("int", "(B, H, K): ids in the order of the null"),
+    "levels": ("int", "(B, H, levels, kinds): pairs by level"),
+    "distances": ("u64", "(B, H, levels, relations): the sums of their distances"),
+    "times": ("int", "(B, H, levels, N): pairs of each token by level"),
+    "far": ("u64", "(B, H, N): the sum of the distances of its high pairs"),
+    "level_times": ("int", "(B, H, K, levels): pairs of each id by level"),
+    "both": ("int", "(B, H, K, levels): and with itself"),
+    "both_far": ("u64", "(B, H, K): the sum of the distances of these, where they are high"),
+}
 MOST_SUMS, MOST_CHOICES = 24, 4
+WARP = 32  # threads
 ADDED = ("doubles", "counts", "few")  # int as counts; or windows in which it is above zero and below FEW_PAIRS
-READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("classes")]
+READ_ONLY = tuple(POINTERS)[: tuple(POINTERS).index("base")]
 DTYPES = {
     "int": torch.int32, "unsigned": torch.int32, "short": torch.int16, "i8": torch.int8, "u8": torch.uint8,
     "u64": torch.int64, "i64": torch.int64, "float": torch.float32, "double": torch.float64,
@@ -189,10 +232,13 @@ CHIP = {  # how blocks divide up their work and the memory on the chip: the kern
     "THETAS": (24, "columns of its masks: thresholds, one for all tokens, and none"),
     "MASK": (68, "words from threshold to threshold of them"),
     "SHARES": (4, "of the windows whose S `add_tiles` adds up, each by other threads"),
+    "SLAB_ROWS": (32, "rows of a block of `count_slab`"),
+    "SLAB_THREADS": (384, "of it: columns that it looks at side by side"),
 }
-TILE, PITCH, STRIDE, TILE_WARPS, SLOTS, ROW, ROW_PARTS, MOST_BANDS, LEVEL_WARPS, THETAS, MASK, SHARES = (
-    number for number, _ in CHIP.values()
-)
+(
+    TILE, PITCH, STRIDE, TILE_WARPS, SLOTS, ROW, ROW_PARTS, MOST_BANDS, LEVEL_WARPS, THETAS, MASK, SHARES,
+    SLAB_ROWS, SLAB_THREADS,
+) = (number for number, _ in CHIP.values())  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -242,7 +288,7 @@ class Constants:
                 *(f"#define {name} {value} /* {what} */" for name, (value, what) in CHIP.items()),
                 *(f"__device__ constexpr {name}[] = {{{', '.join(map(repr, each))}}};" for name, each in lists.items()),
                 "struct Args {", *numbers, *reals, *pointers, "};",
-                *_list_of("Sum", SUM, MOST_SUMS), *_list_of("Choice", CHOICE, MOST_CHOICES), "",
+                *_slab_declaration(), *_list_of("Sum", SUM, MOST_SUMS), *_list_of("Choice", CHOICE, MOST_CHOICES), "",
             ]
         )  # fmt: skip
 
@@ -250,6 +296,25 @@ class Constants:
 def _bits(relations: Sequence[int]) -> int:
     """Relations as bits."""
     return sum(1 << relation for relation in relations)
+
+
+def _slab_declaration() -> list[str]:
+    """The struct of a slab."""
+    numbers = [f"    i64 {name}; // {what}" for name, what in SLAB_NUMBERS.items()]
+    read = ("allowed", "places", "high_tokens", "similar", "scores", "turned")
+    pointers = [
+        f"    {'const ' if name in read else ''}{kind} *{name}; // {what}"
+        for name, (kind, what) in SLAB_POINTERS.items()
+    ]
+    return ["struct Slab {", *numbers, *pointers, "};"]
+
+
+def packed_slab(numbers: Mapping[str, int], given: Mapping[str, Tensor | None]) -> bytes:
+    """That struct; pointers that are not given are none."""
+    own = [given.get(name) for name in SLAB_POINTERS]
+    assert set(given) <= set(SLAB_POINTERS)
+    addresses = [0 if each is None else each.data_ptr() for each in own]
+    return struct.pack(f"{len(SLAB_NUMBERS)}q{len(own)}Q", *(numbers[name] for name in SLAB_NUMBERS), *addresses)
 
 
 def _list_of(name: str, fields: Mapping[str, str], most: int) -> list[str]:
@@ -287,113 +352,3 @@ def packed(numbers: Mapping[str, int], reals: Mapping[str, float], given: Mappin
 
 
 FIELDS = {name: place for place, name in enumerate((*NUMBERS, *REALS, *POINTERS))}  # eight bytes each
-
-
-# ---------------------------------------------------------------------- memory on the chip
-# What a block of each kernel divides up at its beginning, in bytes: doubles and u64 take 8, int and float 4.
-
-WARP = 32  # threads
-ROOM = 32  # doubles, one for each warp of a block: what threads tell each other
-
-
-def relate_bytes(numbers: Mapping[str, int], *, table: bool) -> int:
-    """Of `relate`, with or without pairs by distance and relation."""
-    return 4 * len(RELATIONS) * (numbers["bands"] + table * numbers["distances"])
-
-
-def attention_bytes(numbers: Mapping[str, int]) -> int:
-    """Of `attention`."""
-    return 8 * (ROOM + 2 * numbers["keys"]) + 4 * 2 * len(THRESHOLDS) * len(CATEGORIES)
-
-
-def tile_bytes(numbers: Mapping[str, int]) -> int:
-    """Of `attention_tile`."""
-    rows, begin = -(-numbers["tokens"] // 16) * 16, -(-attention_bytes(numbers) // 16) * 16
-    return begin + 4 * rows * PITCH + 8 * 2 * TILE + 4 * 3 * TILE
-
-
-def attend_bytes() -> int:
-    """Of `attend`."""
-    return 4 * 2 * TILE * STRIDE
-
-
-def tiles_of(tokens: int) -> int:
-    """Tiles of 16 by 16 pairs of a window; see relate.cu.
-
-    >>> tiles_of(128), tiles_of(17)
-    (36, 3)
-    """
-    strips = -(-tokens // 16)
-    return strips * (strips + 1) // 2
-
-
-def cells_of(tokens: int) -> int:
-    """Pairs of tokens in these tiles, those that are none included."""
-    return 256 * tiles_of(tokens)
-
-
-def by_tile_bytes(constants: Constants) -> int:
-    """Of `by_tile`: the same for all windows of at most TILE tokens."""
-    kinds, bands = MOST_BANDS * len(RELATIONS), MOST_BANDS
-    readings, shown = len(constants.source_of), len(constants.source_of) + constants.maps
-    looks = 10 * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)  # sums of columns, lengths and entropies, counts
-    looks += max(shown * SAMPLED, 3 * ROW_PARTS * TILE)  # samples, or parts of rows before
-    words = max(4 * TILE * STRIDE, 2 * TILE * ROW, constants.maps * cells_of(TILE))
-    words += max(shown * (kinds + 1) * ORDER_BINS, looks)
-    words += 4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS  # tokens, quarters, edges, middles
-    words += max(2 * TILE, readings * 2 * tiles_of(TILE) * 4)  # keys, or top pairs
-    words += 4 * TILE + readings * ((2 * bands + 1) * ORDER_BINS + TILE)  # by token; regions, times
-    return 4 * (words + readings + 3)
-
-
-def level_tile_bytes() -> int:
-    """Of `level_tile`: the same for all windows of at most TILE tokens."""
-    kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * len(RELATIONS) * (TILE - 1)
-    found = 48
-    words = THETAS * MASK + 2 * TILE + kinds + BINS * TILE + 4 + pairs
-    return 8 * (LEVEL_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
-
-
-def add_tiles_bytes() -> int:
-    """Of `add_tiles`: a double for each pair of a tile and each share."""
-    return 8 * SHARES * cells_of(1)
-
-
-def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
-    """Of `by_order`."""
-    bands, counting, ids = numbers["bands"], numbers["counting"], numbers["most_ids"]
-    readings, maps = len(constants.source_of), constants.maps
-    shown = readings + maps
-    moments = 2 * shown + readings * maps + 1  # sums, squares, products, the largest
-    wins = 2 * shown * bands * (len(CONTRASTED) + 1)
-    by_shown = ORDER_BINS + SAMPLED + bands * len(RELATIONS) * ORDER_BINS  # edges, samples, histograms
-    by_reading = bands * 2 * ORDER_BINS + counting + ids  # regions, degrees, times
-    by_token = constants.sources + 2  # lengths, positions, whether high
-    return 8 * (ROOM * moments + readings * 2 * len(COMPARISONS) + wins + ids) + 4 * (
-        shown * by_shown + readings * by_reading + by_token * counting + ids + readings + 2
-    )
-
-
-class LevelMemory(NamedTuple):
-    """Memory of `by_level`: what it needs, and which tables there is room for, in the order of what they save."""
-
-    size: int
-    times: bool  # how often ids occur in each level; else it is `scratch`
-    table: bool  # pairs by level; else they are counted in the memory of the card
-
-
-def level_memory(numbers: Mapping[str, int], most: int) -> LevelMemory:
-    """How `by_level` divides up at most so many bytes."""
-    tokens, ids, kinds = numbers["counting"], numbers["most_ids"], numbers["bands"] * len(RELATIONS)
-    size = 8 * (ROOM + 2 + 4 * tokens) + 4 * (4 * tokens + ids + kinds + 2)
-    pairs = BINS if numbers["by_band"] else -(-BINS // 2)  # two levels to a word
-    room = []
-    for table in (2 * BINS * ids, pairs * numbers["table"]):
-        room.append(size + 4 * table <= most)
-        size += 4 * table * room[-1]
-    return LevelMemory(size, *room)
-
-
-def mixed_bytes(most_ids: int) -> int:
-    """Of `mixed`."""
-    return 8 * ROOM + 4 * most_ids

@@ -15,6 +15,8 @@ struct Looks {
     double *lengths; // (keys,): of the value vectors
     int *counts;     // (2, steps, categories)
 
+    __device__ Looks(double *shared, double *column, double *lengths)
+        : room(shared), column(column), lengths(lengths), counts((int *)(room + WARP)) {}
     __device__ Looks(const Args &of, double *shared) {
         room = shared, column = room + WARP, lengths = column + of.keys;
         counts = (int *)(lengths + of.keys);

@@ -84,29 +84,39 @@ class DeviceBatch:
         moved = to_device(self.arrays.room, self.device)
         self.tensors = {name: self.arrays.layout.view(moved, name) for name in self.arrays.layout.arrays}
 
-    def read_by(self, readable: Tensor | None, *, cross: bool) -> DeviceReadable:
-        """Who may read whom, and what even attention would give."""
+    def read_by(self, readable: Tensor | None, *, cross: bool, slabs: bool = False) -> DeviceReadable:
+        """Who may read whom, and what even attention would give.
+
+        `slabs`: nothing of the size of a map is kept; the kernels look at `readable` itself.
+        """
         size, tall, wide = len(self.queries.lengths), self.queries.category.shape[1], self.keys.category.shape[1]
-        allowed = may_read(readable, size, tall, wide, self.device)  # (B, T, Tk)
+        may = may_read(readable, size, tall, wide, self.device)  # (B, T, Tk), but for padding
         reads = torch.arange(tall, device=self.device) < self.tensors["queries_of"][:, None]
         is_read = torch.arange(wide, device=self.device) < self.tensors["keys_of"][:, None]
-        allowed = allowed & reads[:, :, None] & is_read[:, None, :]
-        number = allowed.sum(2)
-        even = (allowed.double() / number.clamp_min(1)[:, :, None]).sum(1)
+        rows = max(1, READ_TOGETHER // (size * wide)) if slabs else tall
+        numbers, even = [], torch.zeros((size, wide), dtype=torch.float64, device=self.device)
+        for first in range(0, tall, rows):
+            own = slice(first, first + rows)
+            allowed = may[:, own] & reads[:, own, None] & is_read[:, None, :]
+            numbers.append(allowed.sum(2))
+            even += (allowed.double() / numbers[-1].clamp_min(1)[:, :, None]).sum(1)
+        number = torch.cat(numbers, dim=1)
         of_category = self.tensors["category"][:, None, :] == torch.arange(len(CATEGORIES), device=self.device)[:, None]
         by_category = (even[:, None, :] * of_category).sum(2)  # (B, C); in one order, as scattering is not
         by_category /= (number >= 1).sum(1).clamp_min(1)[:, None]
-        directions = None
-        if not cross:
+        directions = told = None
+        if not cross and not slabs:
             ways = allowed.float() + allowed.transpose(1, 2).float()
             directions = torch.where(ways > 0, 1 / ways.clamp_min(1), 0.0).contiguous()
+        if readable is not None and not slabs:
+            told = allowed.to(torch.uint8).contiguous()
         several = number >= 2
         readers = torch.stack([(number >= 1).sum(1), several.sum(1)], dim=1).int()
         evenness = torch.where(several, 1 / number.clamp_min(2).double().log(), 0.0)
-        told = None if readable is None else allowed.to(torch.uint8).contiguous()
         return DeviceReadable(number.int(), readers, evenness, even.contiguous(), directions, by_category, told)
 
 
+READ_TOGETHER = 2**25  # pairs of which it is looked up at a time who may read whom
 MANY = 16  # windows that `add_matrices` has on their way at a time
 
 

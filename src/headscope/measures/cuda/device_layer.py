@@ -10,6 +10,7 @@ from torch import Tensor
 from headscope.measures.batch_index import TokenIndex
 from headscope.measures.compiled_sums import StackSums
 from headscope.measures.cuda.arguments import PRECISIONS, TILE
+from headscope.models.plain import plain_attention, products
 from headscope.tap import LayerHeads
 
 LOW = (torch.bfloat16, torch.float16)  # precisions in which a product of two numbers is exact in float32
@@ -56,8 +57,9 @@ def layer_attention(heads: LayerHeads) -> LayerAttention:
     assert heads.scores is not None, "neither attention nor what it is computed from"
     own, keys = vectors_of(heads.scores.queries), vectors_of(heads.scores.keys)
     size, many, tokens, _ = own.shape
-    assert tokens == keys.shape[2] <= TILE, "attention is computed where its maps fit on the chip"
-    assert own.dtype in LOW, f"attention is not computed from {own.dtype}"
+    if tokens > TILE or own.dtype not in LOW:  # where a variable that was declared elsewhere asks for whole maps
+        return LayerAttention(plain_attention(products(heads), heads.readable), values)
+    assert tokens == keys.shape[2], "attention is computed where tokens read their own window"
     weights = torch.empty((size, many, tokens, tokens), dtype=torch.float32, device=own.device)
     return LayerAttention(weights, values, own, keys, heads.scores.scaling)
 
@@ -70,12 +72,17 @@ def layer_products(heads: LayerHeads, queries: TokenIndex, sums: StackSums) -> T
 
 def _products(source: str, heads: LayerHeads, queries: TokenIndex, sums: StackSums) -> Tensor:
     """Those of one source: (B, H, T, T)."""
-    outputs = heads.outputs
-    if source == "outputs" and outputs.is_cuda and outputs.dtype in LOW:
-        flat = outputs.flatten(0, 1)  # numbers with few digits, whose products are exact in float32
-        return torch.bmm(flat, flat.transpose(1, 2), out_dtype=torch.float32).view(*outputs.shape[:3], -1)
-    vectors = sums.vectors(source, heads, queries)
-    return vectors @ vectors.transpose(-1, -2)
+    vectors = heads.outputs if source == "outputs" else sums.vectors(source, heads, queries)
+    return exact_products(vectors, vectors)
+
+
+def exact_products(left: Tensor, right: Tensor) -> Tensor:
+    """Vectors times vectors in float32, whatever they are in: (B, H, rows, d) and (B, H, columns, d)."""
+    if left.is_cuda and left.dtype in LOW:
+        one, other = left.flatten(0, 1), right.flatten(0, 1)  # numbers with few digits: their products are exact
+        product = torch.bmm(one, other.transpose(1, 2), out_dtype=torch.float32)
+        return product.view(*left.shape[:3], right.shape[2])
+    return left.float() @ right.float().transpose(-1, -2)
 
 
 def _strides(name: str, part: str, vectors: Tensor | None) -> dict[str, int]:

@@ -27,14 +27,16 @@ from headscope.measures.cuda.arguments import (
     POINTERS,
     TILE,
     Constants,
+    packed,
+    packed_list,
+)
+from headscope.measures.cuda.chip_memory import (
     LevelMemory,
     attend_bytes,
     attention_bytes,
     level_memory,
     mixed_bytes,
     order_bytes,
-    packed,
-    packed_list,
     tile_bytes,
 )
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable

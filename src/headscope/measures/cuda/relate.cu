@@ -56,33 +56,31 @@ __device__ inline void lay_in_tiles(const Args &of, int b, int n) {
     FOR_ROWS(n) FOR_COLUMNS(n) if (j < n) to[cell_of(position[i], position[j])] = of.classes[b * of.most_pairs + pairs_of(i, n) + j] * (int)sizeof(int);
 }
 
-extern "C" __global__ void relate(const __grid_constant__ Args of) {
-    const int b = blockIdx.x, thread = threadIdx.x, threads = blockDim.x, n = of.sizes[b], bands = of.bands;
-    const int kinds = bands * RELATIONS;
+// Pairs of a window by kind, and by distance and relation where there is a table; their rows are dealt out to the warps of
+// several blocks. What kind each pair is of is kept where there is room for it.
+__device__ inline void count_kinds(const Args &of, int b, int n, int *base, int *table) {
     const i64 row = b * of.counting;
     const int *position = of.positions + row, *word = of.word + row, *sentence = of.sentence + row;
-    const int *again = of.same + row, *mark = of.mark + row;
-    extern __shared__ double shared[];
-    int *base = (int *)shared, *table = of.table_on_chip ? base + kinds : 0; // (kinds,), (distances, relations)
-    const int cells = table ? (int)of.distances * RELATIONS : 0;
-    for (int k = thread; k < kinds + cells; k += threads) base[k] = 0;
-    __syncthreads();
-    FOR_ROWS(n) {
-        short *classes = of.classes + b * of.most_pairs + pairs_of(i, n);
+    const int *again = of.same + row, *mark = of.mark + row, warps = blockDim.x / WARP;
+    for (int i = threadIdx.x / WARP + blockIdx.y * warps; i < n - 1; i += gridDim.y * warps) {
+        short *classes = of.classes ? of.classes + b * of.most_pairs + pairs_of(i, n) : 0;
         const int *by_mark = relation_of + 24 * mark[i], at = position[i];
         FOR_COLUMNS(n) {
             if (j >= n) continue;
             const int equal = 4 * same(word[i], word[j]) + 2 * same(sentence[i], sentence[j]) + same(again[i], again[j]);
             const int relation = by_mark[8 * mark[j] + equal], away = position[j] - at - 1;
             const int kind = of.band_of[away] * RELATIONS + relation;
-            classes[j] = kind * ORDER_BINS;
+            if (classes) classes[j] = kind * ORDER_BINS;
             atomicAdd(&base[kind], 1);
             if (table) atomicAdd(&table[away * RELATIONS + relation], 1);
             else atomicAdd(&of.related[away * RELATIONS + relation], 1ull);
         }
     }
-    __syncthreads();
-    for (int k = thread; k < cells; k += threads) if (table[k]) atomicAdd(&of.related[k], (u64)table[k]);
+}
+
+// What pairs of each kind weigh in comparisons, and which are sampled. `base`: how many there are.
+__device__ inline void weigh_kinds(const Args &of, int b, int n, const int *base) {
+    const int thread = threadIdx.x, threads = blockDim.x, bands = of.bands, kinds = bands * RELATIONS;
     for (int c = thread; c < CONTRASTS; c += threads) { // Σ n1·n0 / (n1 + n0) over the bands
         double weight = 0;
         for (int band = 0; band < bands; band++) {
@@ -108,10 +106,37 @@ extern "C" __global__ void relate(const __grid_constant__ Args of) {
         }
         weights[k] = weight;
     }
-    if (of.cells) lay_in_tiles(of, b, n);
     const i64 pairs = (i64)n * (n - 1) / 2, sampled = of.sampled[b];
     for (i64 k = thread; k < sampled; k += threads) { // one of each stretch of pairs
         const i64 begin = k * pairs / sampled, stretch = (k + 1) * pairs / sampled - begin;
         of.samples[b * SAMPLED + k] = tokens_of((int)(begin + (i64)__umul64hi(mix(of.number[b] + (u64)k), (u64)stretch)), n);
     }
 }
+
+// A block to a window.
+extern "C" __global__ void relate(const __grid_constant__ Args of) {
+    const int b = blockIdx.x, thread = threadIdx.x, threads = blockDim.x, n = of.sizes[b], kinds = of.bands * RELATIONS;
+    extern __shared__ double shared[];
+    int *base = (int *)shared, *table = of.table_on_chip ? base + kinds : 0; // (kinds,), (distances, relations)
+    const int cells = table ? (int)of.distances * RELATIONS : 0;
+    for (int k = thread; k < kinds + cells; k += threads) base[k] = 0;
+    __syncthreads();
+    count_kinds(of, b, n, base, table);
+    __syncthreads();
+    for (int k = thread; k < cells; k += threads) if (table[k]) atomicAdd(&of.related[k], (u64)table[k]);
+    weigh_kinds(of, b, n, base);
+    if (of.cells) lay_in_tiles(of, b, n);
+}
+
+// Several blocks to a long window, and then one.
+extern "C" __global__ void relate_long(const __grid_constant__ Args of) {
+    const int b = blockIdx.x, kinds = of.bands * RELATIONS;
+    extern __shared__ double shared[];
+    int *base = (int *)shared, *to = of.base + (i64)b * kinds;
+    for (int k = threadIdx.x; k < kinds; k += blockDim.x) base[k] = 0;
+    __syncthreads();
+    count_kinds(of, b, of.sizes[b], base, 0);
+    __syncthreads();
+    for (int k = threadIdx.x; k < kinds; k += blockDim.x) if (base[k]) atomicAdd(&to[k], base[k]);
+}
+extern "C" __global__ void weigh_long(const __grid_constant__ Args of) { weigh_kinds(of, blockIdx.x, of.sizes[blockIdx.x], of.base + (i64)blockIdx.x * of.bands * RELATIONS); }

@@ -16,13 +16,9 @@ from headscope.measures.cuda.arguments import (
     TILE,
     TILE_WARPS,
     WARP,
-    add_tiles_bytes,
-    by_tile_bytes,
-    cells_of,
-    level_tile_bytes,
     packed,
-    tiles_of,
 )
+from headscope.measures.cuda.chip_memory import add_tiles_bytes, by_tile_bytes, cells_of, level_tile_bytes, tiles_of
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.device_layer import LOW, laid_out
 from headscope.measures.cuda.device_sums import DeviceSums
