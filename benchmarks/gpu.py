@@ -1,9 +1,10 @@
 """The graphics card's accumulator: is it right, and what does it cost over the plain forward pass?
 
-    python benchmarks/gpu.py [--check] [--texts 4096] [--batch 256] [--dtype bfloat16] [--peers]
+    python benchmarks/gpu.py [--check [slabs]] [--texts 4096] [--batch 256] [--dtype bfloat16] [--peers]
     python benchmarks/gpu.py --run texts.jsonl.gz | --long 64
 
---check compares its sums with the CPU's on made-up heads whose products are exact, so that every count must be equal.
+--check compares its sums with the CPU's on made-up heads whose products are exact, so that every count must be equal;
+and the sums of long windows, slab by slab, with those of whole maps.
 Otherwise a model of BERT-base size with random weights reads windows of 128 tokens, and everything is timed in one
 process, interleaved: the plain forward pass (sdpa), the model with its taps (eager, as the accumulators need it), and
 the whole with the sums. --peers times beside them, on fewer texts, plain torch on the card, the loops of the CPU,
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +38,7 @@ from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH, Choices
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.variables import Shape
-from headscope.models.plain import SDPA, attention_by
+from headscope.models.plain import SDPA, attention_by, plain_attention, products
 from headscope.models.reading import Reader
 from headscope.runs import analysis
 from headscope.runs.capacity import AT_ONCE
@@ -44,7 +46,7 @@ from headscope.runs.paths import attention_lacks, choose_path
 from headscope.runs.plan import LARGEST_SHARD
 from headscope.runs.settings import Settings
 from headscope.runs.worker import ShardAhead, Threads, Worker
-from headscope.tap import LayerHeads
+from headscope.tap import LayerHeads, Scores
 from headscope.texts import Record
 from headscope.windows import WindowBatch, corpus_windows
 
@@ -92,7 +94,7 @@ def moved(heads: LayerHeads) -> LayerHeads:
                       heads.values.to(DEVICE), readable)  # fmt: skip
 
 
-def check() -> None:
+def check(which: str) -> None:
     model = bert(transformers.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2), "cpu", "float32")
     texts = [p["text"] for p in headscope.passages()]
     every = ("dot", "cosine", "centred", "values")
@@ -104,7 +106,7 @@ def check() -> None:
         ("longer", 1000, {}, 2, 1, 64, True), ("wide heads", 128, {"readings": ("dot",)}, 4, 4, 256, False),
     ]  # fmt: skip
     own = {"first letter": lambda window: [text[:1] or None for text in window.tokens]}
-    for name, length, chosen, heads, groups, width, causal in cases:
+    for name, length, chosen, heads, groups, width, causal in cases if which == "all" else ():
         choices = Choices(window=length, **chosen)
         whole = [f"{texts[k]} {texts[k + 9]} " * (1 + length // 128) for k in range(10)] + ["One.", "Two words here."]
         cut = [corpus_windows(text, model.tokenizer, model.template, length=length)[0] for text in whole]
@@ -120,19 +122,72 @@ def check() -> None:
                 for layer in layers(batch, heads, groups, width, 2, causal, begin):
                     sink.layer(layer if accumulator is one else moved(layer))
                 sink.finish()
-        mine, theirs = other.sums()["encoder"], one.sums()["encoder"]
-        wrong, far = [], 0.0
-        for variable, expected in theirs.items():
-            if expected.dtype.kind == "i":
-                if not np.array_equal(mine[variable], expected):
-                    wrong.append(f"{variable} ({np.sum(mine[variable] != expected)} of {expected.size})")
-            else:
-                away = np.abs(mine[variable] - expected) / np.maximum(np.abs(expected), 1)
-                if np.nanmax(away) > 1e-6 or not np.array_equal(np.isnan(mine[variable]), np.isnan(expected)):
-                    wrong.append(f"{variable} by {np.nanmax(away):.1e}")
-                far = max(far, float(np.nanmax(away)))
-        said = f"WRONG: {', '.join(wrong)}" if wrong else f"counts equal, sums within {far:.0e}"
-        print(f"{name:14s} {said}")
+        print(f"{name:14s} {compared(other.sums()['encoder'], one.sums()['encoder'])}")
+    check_slabs(model, texts)
+
+
+def compared(mine: dict[str, np.ndarray], theirs: dict[str, np.ndarray], near: float = 1e-6) -> str:
+    """What differs, or how near the sums are where nothing does."""
+    wrong, far = [], 0.0
+    for variable, expected in theirs.items():
+        if expected.dtype.kind == "i":
+            if not np.array_equal(mine[variable], expected):
+                wrong.append(f"{variable} ({np.sum(mine[variable] != expected)} of {expected.size})")
+            continue
+        away = np.abs(mine[variable] - expected) / np.maximum(np.abs(expected), 1)
+        if np.nanmax(away) > near or not np.array_equal(np.isnan(mine[variable]), np.isnan(expected)):
+            wrong.append(f"{variable} by {np.nanmax(away):.1e}")
+        far = max(far, float(np.nanmax(away)))
+    return f"WRONG: {', '.join(wrong)}" if wrong else f"counts equal, sums within {far:.0e}"
+
+
+def check_slabs(model: headscope.Model, texts: list[str]) -> None:
+    """Long windows whose attention is computed from queries and keys, slab by slab, against the kernels of whole maps.
+
+    The map is rounded otherwise there, so that its bins (wins and correlations of maps) may differ a little.
+    """
+    for name, length, causal, readings in (
+        ("slabs", 2000, False, ("dot", "cosine")), ("slabs, causal", 1500, True, ("dot", "cosine")),
+        ("slabs, every", 700, True, ("cosine", "centred", "values", "dot")),
+    ):  # fmt: skip
+        choices = Choices(window=length, readings=readings)
+        whole = [" ".join(texts[k:] * 2) for k in (0, 7)] + [texts[3], "Two words here."]
+        cut = [corpus_windows(text, model.tokenizer, model.template, length=length)[0] for text in whole]
+        batch, heads, groups, width = WindowBatch(tuple(sorted(cut, key=len))), 4, 2, 64
+        size, tokens = len(batch.windows), max(map(len, batch.windows))
+        own = torch.Generator().manual_seed(length)
+        outputs = torch.randint(-3, 4, (size, heads, tokens, width), generator=own).float()
+        values = torch.randint(-2, 3, (size, groups, tokens, width), generator=own).float()
+        queries = torch.randn(size, heads, tokens, width, generator=own).bfloat16()
+        keys = torch.randn(size, groups, tokens, width, generator=own).bfloat16()
+        lengths = torch.tensor([len(window) for window in batch.windows])
+        readable = (torch.arange(tokens) < lengths[:, None])[:, None, None].expand(-1, 1, tokens, -1)
+        readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril() if causal else readable
+        layer = LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, width**-0.5))
+        weights = plain_attention(products(layer), readable)
+        shape = {"encoder": Shape((0,), heads, length, (), readings=choices.readings)}
+        found = []
+        for accumulator, each in (
+            (CudaAccumulator(shape, choices), on_card(layer)),
+            (CudaAccumulator(shape, choices), replace(on_card(layer), weights=weights.to(DEVICE), scores=None)),
+        ):
+            sink = accumulator.begin(batch)
+            sink.layer(each)
+            sink.finish()
+            found.append(accumulator.sums()["encoder"])
+        print(f"{name:14s} {compared(*found, near=1e-4)}")
+
+
+def on_card(layer: LayerHeads) -> LayerHeads:
+    """A layer with what its attention is computed from."""
+    assert layer.scores is not None
+    assert layer.values is not None
+    assert layer.readable is not None
+    scores = Scores(layer.scores.queries.to(DEVICE), layer.scores.keys.to(DEVICE), layer.scores.scaling)
+    return replace(
+        layer, outputs=layer.outputs.to(DEVICE), values=layer.values.to(DEVICE), readable=layer.readable.to(DEVICE),
+        scores=scores,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------- fast?
@@ -340,7 +395,7 @@ def show_profile(work: Callable[[], None]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--check", nargs="?", const="all", choices=("all", "slabs"))
     parser.add_argument("--texts", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
@@ -358,7 +413,7 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     if args.check:
-        check()
+        check(args.check)
         return
     ceilings()
     if args.run:

@@ -32,8 +32,7 @@ def pack(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
             group = file.create_group(stack)
             for name, values in variables.items():
                 if name == MATRIX:
-                    i, j = np.triu_indices(values.shape[-1], 1)
-                    group.create_dataset(name, data=values[..., i, j]).attrs["size"] = values.shape[-1]
+                    group.create_dataset(name, data=_half_of(values)).attrs["size"] = values.shape[-1]
                     continue
                 stored = smallest(values)
                 compression: dict[str, Any] = {"compression": "lzf", "shuffle": True} if stored.size > SMALL else {}
@@ -58,6 +57,17 @@ def unpack(source: bytes | Path, wanted: Callable[[str], bool] = lambda name: Tr
                     array = np.asarray(values)
                     sums[stack][name] = array if array.dtype.kind == "f" else array.astype(np.int64)
     return sums
+
+
+def _half_of(matrix: NDArray[Any]) -> NDArray[Any]:
+    """The half of a matrix above its diagonal, row by row: far faster than a list of places."""
+    size = matrix.shape[-1]
+    half = np.empty((*matrix.shape[:-2], size * (size - 1) // 2), dtype=matrix.dtype)
+    first = 0
+    for i in range(size - 1):
+        half[..., first : first + size - 1 - i] = matrix[..., i, i + 1 :]
+        first += size - 1 - i
+    return half
 
 
 def _matrix_of(half: NDArray[Any], size: int) -> NDArray[Any]:
@@ -101,4 +111,4 @@ def smallest(values: NDArray[Any]) -> NDArray[Any]:
     """
     if values.dtype.kind == "f":
         return values
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))), order="C")

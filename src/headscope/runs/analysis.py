@@ -16,6 +16,7 @@ from headscope.models.model import Model
 from headscope.models.spec import ModelSpec, spec_of
 from headscope.result.result import Result
 from headscope.result.schema import FILE
+from headscope.runs.added import AddedShards
 from headscope.runs.clusters import check_clusters
 from headscope.runs.engine import Engine, EngineFacts
 from headscope.runs.engines import EngineOptions, make_engine
@@ -127,9 +128,11 @@ def run(
     shards = None if survey.clustered else survey.shards(manifest.plan.shard_size)  # clusters make them fewer
     progress.start(survey.texts if survey.known else None, shards)
     prepare(engine, manifest, settings, relations, texts, options, folder, progress)
+    shapes = stack_shapes(facts.model.stacks, settings)
+    work.added = AddedShards(shapes)
     with stoppable(progress) as work.stopping:
         engine.run(work)
-    finish(work, engine, stack_shapes(facts.model.stacks, settings), strict)
+    finish(work, engine, shapes, strict)
 
 
 def spec_or_none(model: Model | ModelSpec | str | None, control: str | None) -> ModelSpec | None:

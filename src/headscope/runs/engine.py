@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from headscope.choices import Choices
 from headscope.measures.own_relations import Labels
+from headscope.measures.variables import Sums
 from headscope.models.spec import ModelFacts
 from headscope.result.shards import pack
 from headscope.runs.deal import Shard
@@ -58,6 +59,7 @@ class ComputedShard:
     about: FinishedShard
     data: bytes  # its sums, packed
     tables: dict[str, bytes]  # rows per text, where they are kept
+    sums: Sums | None = None  # unpacked, where they need not go to another process
 
 
 class Work(Protocol):
@@ -112,8 +114,13 @@ class Engine(Protocol):
         """Let go of everything."""
 
 
-def finishing(shard: Shard, computed: ShardResult, tokenizer: Any, order: WorkOrder) -> Callable[[], ComputedShard]:
-    """How to make what is kept of a shard. A graphics card may still be at work: whoever calls this waits for it."""
+def finishing(
+    shard: Shard, computed: ShardResult, tokenizer: Any, order: WorkOrder, *, here: bool = False
+) -> Callable[[], ComputedShard]:
+    """How to make what is kept of a shard. A graphics card may still be at work: whoever calls this waits for it.
+
+    `here`: it is added up in this process.
+    """
     records = shard.records
     tables = row_files(computed, tokenizer) if order.per_text else {}
     looked_at = computed.windows[:: 1 + len(computed.windows) // LOOKED_AT]
@@ -128,7 +135,8 @@ def finishing(shard: Shard, computed: ShardResult, tokenizer: Any, order: WorkOr
     sums = computed.sums
 
     def finish() -> ComputedShard:
-        return ComputedShard(about, pack(sums()), tables)
+        own = sums()
+        return ComputedShard(about, pack(own), tables, own if here else None)
 
     return finish
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from headscope.errors import HeadscopeError
+from headscope.runs.added import AddedShards
 from headscope.runs.clusters import ClusterCount
 from headscope.runs.deal import Shard, deal
 from headscope.runs.engine import ComputedShard
@@ -29,6 +30,7 @@ class Execution:
         self.clusters = ClusterCount()
         self.stopping: Callable[[], bool] = lambda: False
         self.number = 0  # of shards that there are, once all have been seen
+        self.added: AddedShards | None = None
         self.finished: dict[int, FinishedShard] = {}
         self._aside: list[str] = []
 
@@ -72,7 +74,9 @@ class Execution:
     def keep(self, done: ComputedShard | FinishedShard) -> None:
         """Write a shard to the folder, unless its worker has done so."""
         if isinstance(done, ComputedShard):
-            done = self.folder.writer.put(done.about, done.data, done.tables)
+            sums, done = done.sums, self.folder.writer.put(done.about, done.data, done.tables)
+            if self.added is not None and sums is not None:
+                self.added.take(done.number, done.group, sums)
         self.finished[done.number] = done
 
     def joined(self, machine: str) -> None:

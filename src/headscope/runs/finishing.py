@@ -51,7 +51,12 @@ def finish(done: Execution, engine: Engine, shapes: Mapping[str, Shape], strict:
 
     with folder.making(FILE, result_bytes(shards, shapes)) as file:
         write_result(
-            file, [FolderShards(folder, shards, shapes)], shapes, _header(done, about), words, remedy=KEPT_REMEDY
+            file,
+            [FolderShards(folder, shards, shapes, done.added)],
+            shapes,
+            _header(done, about),
+            words,
+            remedy=KEPT_REMEDY,
         )
     files = [FILE]
     if manifest.plan.per_text:

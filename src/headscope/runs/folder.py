@@ -19,14 +19,14 @@ from typing import Protocol
 from headscope.errors import HeadscopeError, brief
 from headscope.files import sha256_of
 from headscope.measures.variables import Shape, Sums, variable
-from headscope.result.parts import Array, ShardInfo, add_sums, add_to, as_block, kept_for_groups, largest_in_block
+from headscope.result.parts import Array, ShardInfo, add_sums, add_to, as_block, largest_in_block
 from headscope.result.shards import Largest, largest_counts, unpack
+from headscope.runs.added import GROUPS_AT_ONCE, AddedShards
 from headscope.runs.manifest import Manifest, read_manifest
 from headscope.stores import Store, open_store
 
 MANIFEST, SHARDS, SUMS = "run.json", "shards", "h5"
 AT_ONCE = 32  # shards that are looked at, or removed, at the same time: a store far away answers slowly, but to many
-GROUPS_AT_ONCE = 8  # whose sums are held while blocks are made
 OWN = (MANIFEST, SHARDS, "claims")  # what a run's folder may hold before there is a manifest
 
 
@@ -204,19 +204,30 @@ class FolderShards:
     Where there are many groups that would take too much memory, and shards are read again for it.
     """
 
-    def __init__(self, folder: RunFolder, shards: list[FinishedShard], shapes: Mapping[str, Shape]) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        shards: list[FinishedShard],
+        shapes: Mapping[str, Shape],
+        added: AddedShards | None = None,
+    ) -> None:
         self.folder, self.shards, self.shapes = folder, shards, shapes
         self.infos = [ShardInfo.of_shard(shard.group, shard.texts, shard.hash) for shard in shards]
         groups: dict[str, list[int]] = {}
         for place, shard in enumerate(shards):
             groups.setdefault(shard.group, []).append(place)
         self._members, self._once = groups, len(groups) <= GROUPS_AT_ONCE
-        self._added: dict[str, list[int]] = {}  # by group: shards that are in its sums
-        self._group_sums: dict[str, Sums] = {}
-        self._for_groups = {each.name for shape in shapes.values() for each in kept_for_groups(shape)}
+        added = added or AddedShards(shapes)
+        self._known = added.blocks
+        # By group: the shards that are in its sums, and these.
+        self._added = {group: list(members) for group, (members, _) in added.groups.items()}
+        self._group_sums = {group: sums for group, (_, sums) in added.groups.items()}
+        self._for_groups = added.names
 
     def sums(self, number: int) -> Sums:
         """One shard's sums as blocks keep them."""
+        if number in self._known:
+            return self._known.pop(number)
         shard = self.shards[number]
         read = unpack(self.folder.data(shard), lambda name: self._once or variable(name).kept == "block")
         if self._once:

@@ -101,7 +101,7 @@ class LocalEngine:
                 work.use_less(shard.number, batch)
             else:
                 work.progress.settle(before + len(shard.records))
-                return finishing(shard, result, self.model.tokenizer, self.order)
+                return finishing(shard, result, self.model.tokenizer, self.order, here=True)
             gc.collect()  # the error held what the batch had taken
 
     def token_text(self, ids: Sequence[int]) -> list[str]:

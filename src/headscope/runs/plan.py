@@ -11,7 +11,7 @@ LARGEST_SHARD = 1024  # texts
 MOST_SHARDS = 4096  # of a large collection: beyond that shards become larger, and add up more before they are written
 HUGE_SHARD = 16_384  # texts, however large the collection
 MOST_WINDOWS = 65_536  # of a shard, which are held at once: more than a gigabyte
-BATCH_TOKENS = {"cpu": 1024, "other": 32768}  # in a batch, at most: beyond that nothing gets faster
+BATCH_TOKENS = {"cpu": 1024, "other": 65536}  # in a batch, at most: beyond that nothing gets faster
 LEAST_BATCHES = 2  # to a shard, however small: two cores have something to do
 
 
@@ -61,7 +61,7 @@ def default_batch(device: str, window: int) -> int:
     """Windows in a batch where none is given: as many as make anything faster.
 
     >>> default_batch("cpu", 128), default_batch("cuda", 128), default_batch("cpu", 4096)
-    (8, 256, 1)
+    (8, 512, 1)
     """
     return max(1, BATCH_TOKENS["cpu" if device == "cpu" else "other"] // window)
 

@@ -135,6 +135,8 @@ __device__ inline unsigned in_bits(float x) {
 }
 __device__ inline float of_ordered(unsigned bits) { return __uint_as_float(bits >> 31 ? bits & 0x7fffffffu : ~bits); }
 
+#define COLUMNS_AHEAD 4 /* that are on their way from memory at a time */
+
 // The largest S of the main reading, and the values of the pairs that are sampled. Some blocks to a head and a window.
 extern "C" __global__ void meet_pairs(const __grid_constant__ Args of, const __grid_constant__ Slab slab) {
     const int thread = threadIdx.x, threads = blockDim.x;
@@ -142,18 +144,29 @@ extern "C" __global__ void meet_pairs(const __grid_constant__ Args of, const __g
     const SlabPairs pairs(of, slab, at);
     extern __shared__ double shared[];
     float largest = -infinity();
+    const int *places = slab.places + (i64)at.b * of.tokens;
+    const float *norms = slab.norms + (at.head * SOURCES + source_of[0]) * of.counting;
     for (int r = blockIdx.x; r < slab.rows; r += gridDim.x) {
         const int i = slab.first + r;
-        SlabToken one, other;
+        SlabToken one;
         one.load(of, slab, at, i);
         if (one.place < 0) continue;
-        for (int j = i + 1 + thread; j < of.tokens; j += threads) {
-            if (!scaled_of[0]) other.place = slab.places[(i64)at.b * of.tokens + j];
-            else other.load(of, slab, at, j);
-            if (other.place < 0) continue;
-            const float product = pairs.similar[source_of[0] * pairs.apart + r * pairs.columns + j];
-            const float size = scaled_of[0] ? one.norms[source_of[0]] * other.norms[source_of[0]] : 1.0f;
-            largest = fmaxf(largest, !scaled_of[0] ? product : size > 0 ? product / size : 0.0f);
+        const float *row = pairs.similar + source_of[0] * pairs.apart + r * pairs.columns;
+        for (int begin = i + 1 + thread; begin < of.tokens; begin += COLUMNS_AHEAD * threads) {
+            float x[COLUMNS_AHEAD];
+            int place[COLUMNS_AHEAD];
+#pragma unroll
+            for (int e = 0; e < COLUMNS_AHEAD; e++) {
+                const int j = begin + e * threads;
+                place[e] = j < of.tokens ? places[j] : -1;
+                x[e] = j < of.tokens ? row[j] : 0.0f;
+            }
+#pragma unroll
+            for (int e = 0; e < COLUMNS_AHEAD; e++) {
+                if (place[e] < 0) continue;
+                const float size = scaled_of[0] ? one.norms[source_of[0]] * norms[place[e]] : 1.0f;
+                largest = fmaxf(largest, !scaled_of[0] ? x[e] : size > 0 ? x[e] / size : 0.0f);
+            }
         }
     }
     largest = (float)most_of_all((double)largest, shared);
@@ -222,6 +235,15 @@ struct Run {
         cell = to, number++, far += away;
     }
 };
+
+// One more in a bin for each lane that counts; those in the bin of the first one, often most of them, are counted together.
+__device__ inline void count_together(int *bins, int bin, bool counts) {
+    const unsigned all = __ballot_sync(FULL, counts);
+    const int first = __ffs((int)all) - 1, common = __shfl_sync(FULL, bin, first);
+    const int number = __popc(__ballot_sync(FULL, counts && bin == common));
+    if ((int)threadIdx.x % WARP == first) atomicAdd(&bins[common], number);
+    else if (counts && bin != common) atomicAdd(&bins[bin], 1);
+}
 
 // Moments as in `Moments`, of values less the middle of their sample.
 struct SlabMoments {
@@ -293,47 +315,61 @@ extern "C" __global__ __launch_bounds__(SLAB_THREADS, 2) void count_slab(const _
     const int number = slab.high_tokens[at.head], other_region = 2 * number > n ? 0 : 2;
     const bool masked = MAPS > 0 && number >= 2 && n - number >= 2;
     SlabMoments moments;
-    // Each column belongs to the same thread wherever a slab begins.
-    for (int j = (int)slab.begin / threads * threads + thread; j < tokens; j += threads) {
+    // Each column belongs to the same thread wherever a slab begins; lanes of a warp stay together.
+    for (int first = (int)slab.begin / threads * threads; first < tokens; first += threads) {
+        const int j = first + thread;
         SlabToken own;
         own.load(of, slab, at, j);
-        if (own.place < 0 || j <= slab.first + begin) continue;
-        const i64 place = of_window + own.place;
+        const bool counts = own.place >= 0 && j > slab.first + begin;
+        if (!__any_sync(FULL, counts)) continue;
+        const i64 place = of_window + (counts ? own.place : 0);
         const int word = of.word[place], sentence = of.sentence[place], again = of.same[place], mark = of.mark[place], id = of.id_number[place];
-        const int high = of.high[at.head * of.keys + j];
+        const int high = counts ? of.high[at.head * of.keys + j] : 0;
         int degree[READINGS] = {}, far = 0;
         Run run;
         for (int r = 0; r < rows; r++) {
             SlabRow &row = on.rows[r];
             const int i = slab.first + begin + r, away = j - i;
-            if (away <= 0) break;
-            if (row.token.place < 0) continue;
-            const int equal = 4 * same(row.word, word) + 2 * same(row.sentence, sentence) + same(row.again, again);
-            const int relation = relation_of[24 * row.mark + 8 * mark + equal], band = of.band_of[away - 1], kind = band * RELATIONS + relation;
-            float x[SHOWN];
-            pairs.shown(begin + r, i, j, row.token, own, x);
-            moments.add(x, on.edges);
-            const int region = row.high + high;
-            const bool marked = masked && (region == 1 || region == other_region);
-            for (int v = 0; v < READINGS + (MAPS > 0); v++) {
-                const int bin = order_bin(x[v], (const char *)(on.edges + v * ORDER_BINS)) / WORD;
-                atomicAdd(&on.histogram[(v * kinds + kind) * ORDER_BINS + bin], 1);
-                if (v >= READINGS) continue;
-                if (marked) atomicAdd(&on.regions[((v * bands + band) * 2 + (region != 1)) * ORDER_BINS + bin], 1);
-                if (bin == ORDER_BINS - 1) { degree[v]++; atomicAdd(&row.degree[v], 1); }
+            const bool real = counts && away > 0;
+            if (row.token.place < 0 || !__any_sync(FULL, real)) continue;
+            bool is_top[READINGS] = {};
+            int bin = 0;
+            if (real) {
+                const int equal = 4 * same(row.word, word) + 2 * same(row.sentence, sentence) + same(row.again, again);
+                const int relation = relation_of[24 * row.mark + 8 * mark + equal], band = of.band_of[away - 1], kind = band * RELATIONS + relation;
+                float x[SHOWN];
+                pairs.shown(begin + r, i, j, row.token, own, x);
+                moments.add(x, on.edges);
+                const int region = row.high + high;
+                const bool marked = masked && (region == 1 || region == other_region);
+                for (int v = 0; v < READINGS + (MAPS > 0); v++) {
+                    const int order = order_bin(x[v], (const char *)(on.edges + v * ORDER_BINS)) / WORD;
+                    atomicAdd(&on.histogram[(v * kinds + kind) * ORDER_BINS + order], 1);
+                    if (v >= READINGS) continue;
+                    if (marked) atomicAdd(&on.regions[((v * bands + band) * 2 + (region != 1)) * ORDER_BINS + order], 1);
+                    is_top[v] = order == ORDER_BINS - 1, degree[v] += is_top[v];
+                }
+                bin = flat ? 0 : bin_of(x[0], factor, largest);
+                run.add(on, kinds, bin * kinds + kind, away);
+                for (int c = 0; c < of.customs; c++)
+                    if (of.custom[(c * of.windows + at.b) * of.most_pairs + pairs_of(row.token.place, n) + own.place])
+                        atomicAdd(&of.custom_pairs[((c * of.heads + at.h) * BINS + bin) * of.table + kind], 1ull);
             }
-            const int bin = flat ? 0 : bin_of(x[0], factor, largest);
-            run.add(on, kinds, bin * kinds + kind, away);
-            for (int c = 0; c < of.customs; c++)
-                if (of.custom[(c * of.windows + at.b) * of.most_pairs + pairs_of(row.token.place, n) + own.place])
-                    atomicAdd(&of.custom_pairs[((c * of.heads + at.h) * BINS + bin) * of.table + kind], 1ull);
-            if (bin < 2) continue; // below every threshold
-            atomicAdd(&row.times[bin], 1);
+            for (int v = 0; v < READINGS; v++) {
+                const int number = __popc(__ballot_sync(FULL, is_top[v]));
+                if (number && thread % WARP == 0) atomicAdd(&row.degree[v], number);
+            }
+            const bool counted = bin >= 2, is_high = counted && bin >= of.lowest; // the others are below every threshold
+            if (!__any_sync(FULL, counted)) continue;
+            count_together(row.times, bin, counted);
+            const int reach = sum_of_warp(is_high ? away : 0);
+            if (reach && thread % WARP == 0) atomicAdd(&row.far, reach);
+            if (!counted) continue;
             atomicAdd(&slab.times[(at.head * BINS + bin) * of.counting + own.place], 1);
-            if (bin >= of.lowest) { far += away; atomicAdd(&row.far, away); }
+            if (is_high) far += away;
             if (id != row.id) continue;
             atomicAdd(&slab.both[(at.head * of.most_ids + id) * BINS + bin], 1);
-            if (bin >= of.lowest) atomicAdd(&slab.both_far[at.head * of.most_ids + id], (u64)away);
+            if (is_high) atomicAdd(&slab.both_far[at.head * of.most_ids + id], (u64)away);
         }
         run.end(on, kinds);
         for (int v = 0; v < READINGS; v++) if (degree[v]) atomicAdd(&slab.degree[(at.head * READINGS + v) * of.counting + own.place], degree[v]);

@@ -1,0 +1,45 @@
+"""Shards added up as they are computed, so that a run that was not interrupted need not read them again at its end.
+
+Only what comes in order is added up for groups, so that the numbers are those of reading every shard in the end. What
+there is no room for is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headscope.measures.variables import Shape, Sums
+from headscope.result.parts import add_to, as_block, kept_for_groups
+
+GROUPS_AT_ONCE = 8  # whose sums are held in memory together
+MOST_BYTES = 512 << 20  # of blocks
+
+
+class AddedShards:
+    """What shards of a run came to as blocks keep it, and the sums of groups over the first ones."""
+
+    def __init__(self, shapes: Mapping[str, Shape], room: int = MOST_BYTES) -> None:
+        self.shapes, self.room = shapes, room
+        self.blocks: dict[int, Sums] = {}  # by number of the shard
+        self.groups: dict[str, tuple[list[int], Sums]] = {}  # the shards that are added, and their sums
+        self.names = {each.name for shape in shapes.values() for each in kept_for_groups(shape)}
+        self._next = 0  # the shard that is to be added to its group next
+
+    def take(self, number: int, group: str, sums: Sums) -> None:
+        """Take in a shard that was computed; nobody uses its sums afterwards."""
+        sums = {stack: dict(sorted(sums[stack].items())) for stack in sorted(sums)}  # in the order of a shard's file
+        own = as_block(sums, self.shapes)
+        size = sum(values.nbytes for of_stack in own.values() for values in of_stack.values())
+        if (
+            number != self._next
+            or size > self.room
+            or (group not in self.groups and len(self.groups) == GROUPS_AT_ONCE)
+        ):
+            self._next = -1  # what comes after a gap is read again
+            return
+        self._next, self.room = number + 1, self.room - size
+        self.blocks[number] = own
+        members, total = self.groups.setdefault(group, ([], {}))
+        members.append(number)
+        for stack, values in sums.items():
+            add_to(total.setdefault(stack, {}), {name: values[name] for name in values if name in self.names})
