@@ -1,16 +1,14 @@
-"""The graphics card's accumulator: is it right, and what does it cost over the plain forward pass?
+"""The graphics card's accumulator: what does it cost over the plain forward pass? (Is it right? gpu_check.py.)
 
-    python benchmarks/gpu.py [--check [slabs]] [--texts 4096] [--batch 256] [--dtype bfloat16] [--peers]
+    python benchmarks/gpu.py [--texts 4096] [--batch 512] [--dtype bfloat16] [--only cuda] [--peers] [--profile]
     python benchmarks/gpu.py --run texts.jsonl.gz | --long 64
 
---check compares its sums with the CPU's on made-up heads whose products are exact, so that every count must be equal;
-and the sums of long windows, slab by slab, with those of whole maps.
-Otherwise a model of BERT-base size with random weights reads windows of 128 tokens, and everything is timed in one
-process, interleaved: the plain forward pass (sdpa), the model with its taps (eager, as the accumulators need it), and
-the whole with the sums. --peers times beside them, on fewer texts, plain torch on the card, the loops of the CPU,
-hooks with output_attentions and NumPy, and TransformerLens and nnsight where they are installed. --run takes texts from
-a file to result.nc and says where the time goes. --long reads windows of 1,024 to 8,192 tokens. All but --check begin
-with what the card can do at most: bytes copied and numbers multiplied in a second.
+A model of BERT-base size with random weights reads windows of 128 tokens, and everything is timed in one process,
+interleaved: the plain forward pass (sdpa), the model with its taps (eager, as the accumulators need it), and the whole
+with the sums. --peers times beside them, on fewer texts, plain torch on the card, the loops of the CPU, hooks with
+output_attentions and NumPy, and TransformerLens and nnsight where they are installed. --run takes texts from a file to
+result.nc and says where the time goes. --long reads windows of 1,024 to 8,192 tokens. All begin with what the card can
+do at most: bytes copied and numbers multiplied in a second.
 """
 
 from __future__ import annotations
@@ -20,9 +18,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,10 +32,7 @@ import transformers
 
 import headscope
 from headscope.choices import COMPILED, CUDA, CUDA_EAGER, TORCH, Choices
-from headscope.measures.compiled_accumulator import CompiledAccumulator
-from headscope.measures.cuda.accumulator import CudaAccumulator
-from headscope.measures.variables import Shape
-from headscope.models.plain import SDPA, attention_by, plain_attention, products
+from headscope.models.plain import SDPA, attention_by
 from headscope.models.reading import Reader
 from headscope.runs import analysis
 from headscope.runs.capacity import AT_ONCE
@@ -46,9 +40,8 @@ from headscope.runs.paths import attention_lacks, choose_path
 from headscope.runs.plan import LARGEST_SHARD
 from headscope.runs.settings import Settings
 from headscope.runs.worker import ShardAhead, Threads, Worker
-from headscope.tap import LayerHeads, Scores
 from headscope.texts import Record
-from headscope.windows import WindowBatch, corpus_windows
+from headscope.windows import corpus_windows
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # --run and --long also go without a card
 
@@ -62,135 +55,6 @@ def bert(config: transformers.BertConfig, device: str, dtype: str) -> headscope.
     transformers.BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return headscope.load(folder, device=device, dtype=dtype)
-
-
-# ---------------------------------------------------------------------- right?
-
-
-def layers(
-    batch: WindowBatch, heads: int, groups: int, width: int, number: int, causal: bool, seed: int
-) -> Iterator[LayerHeads]:
-    """Made-up layers whose products are exact: small whole numbers, attention in steps of 2⁻²² by squares."""
-    rng = np.random.default_rng(seed)
-    size, tall = len(batch.windows), max(map(len, batch.windows))
-    may = np.tri(tall, dtype=bool) if causal else np.ones((tall, tall), dtype=bool)
-    for layer in range(number):
-        outputs = rng.integers(-3, 4, size=(size, heads, tall, width)).astype(np.float32)
-        scores = np.where(may, np.exp(2 * rng.normal(size=(size, heads, tall, tall))), 0.0)
-        for b, window in enumerate(batch.windows):
-            scores[b, :, :, len(window) :] = 0
-        weights = scores / scores.sum(-1, keepdims=True)
-        weights = ((np.round(np.sqrt(weights) * 2**11) / 2**11) ** 2).astype(np.float32)
-        values = rng.integers(-2, 3, size=(size, groups, tall, width)).astype(np.float32)
-        readable = torch.from_numpy(may) if causal else None
-        yield LayerHeads("encoder", layer, "", *map(torch.from_numpy, (outputs, weights, values)), readable)
-
-
-def moved(heads: LayerHeads) -> LayerHeads:
-    assert heads.weights is not None
-    assert heads.values is not None
-    readable = None if heads.readable is None else heads.readable.to(DEVICE)
-    return LayerHeads(heads.stack, heads.layer, "", heads.outputs.to(DEVICE), heads.weights.to(DEVICE),
-                      heads.values.to(DEVICE), readable)  # fmt: skip
-
-
-def check(which: str) -> None:
-    model = bert(transformers.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2), "cpu", "float32")
-    texts = [p["text"] for p in headscope.passages()]
-    every = ("dot", "cosine", "centred", "values")
-    cases = [
-        ("usual", 128, {}, 12, 12, 64, False), ("causal", 128, {}, 8, 2, 16, True),
-        ("every reading", 96, {"readings": every}, 6, 3, 32, False),
-        ("special", 64, {"special": True, "tau": 0.7}, 4, 4, 16, False),
-        ("short", 5, {}, 4, 4, 16, False), ("two tokens", 4, {}, 3, 3, 16, True), ("long", 512, {}, 2, 2, 64, False),
-        ("longer", 1000, {}, 2, 1, 64, True), ("wide heads", 128, {"readings": ("dot",)}, 4, 4, 256, False),
-    ]  # fmt: skip
-    own = {"first letter": lambda window: [text[:1] or None for text in window.tokens]}
-    for name, length, chosen, heads, groups, width, causal in cases if which == "all" else ():
-        choices = Choices(window=length, **chosen)
-        whole = [f"{texts[k]} {texts[k + 9]} " * (1 + length // 128) for k in range(10)] + ["One.", "Two words here."]
-        cut = [corpus_windows(text, model.tokenizer, model.template, length=length)[0] for text in whole]
-        windows = sorted(cut, key=len)
-        shape = {"encoder": Shape((0, 1), heads, length, ("first_letter",), readings=choices.readings)}
-        relations = {"first_letter": own["first letter"]}
-        one = CompiledAccumulator(shape, choices, relations=relations)
-        other = CudaAccumulator(shape, choices, relations=relations)
-        for begin in (0, 5):
-            batch = WindowBatch(tuple(windows[begin : begin + 7 - begin // 2]))
-            for accumulator in (one, other):
-                sink = accumulator.begin(batch)
-                for layer in layers(batch, heads, groups, width, 2, causal, begin):
-                    sink.layer(layer if accumulator is one else moved(layer))
-                sink.finish()
-        print(f"{name:14s} {compared(other.sums()['encoder'], one.sums()['encoder'])}")
-    check_slabs(model, texts)
-
-
-def compared(mine: dict[str, np.ndarray], theirs: dict[str, np.ndarray], near: float = 1e-6) -> str:
-    """What differs, or how near the sums are where nothing does."""
-    wrong, far = [], 0.0
-    for variable, expected in theirs.items():
-        if expected.dtype.kind == "i":
-            if not np.array_equal(mine[variable], expected):
-                wrong.append(f"{variable} ({np.sum(mine[variable] != expected)} of {expected.size})")
-            continue
-        away = np.abs(mine[variable] - expected) / np.maximum(np.abs(expected), 1)
-        if np.nanmax(away) > near or not np.array_equal(np.isnan(mine[variable]), np.isnan(expected)):
-            wrong.append(f"{variable} by {np.nanmax(away):.1e}")
-        far = max(far, float(np.nanmax(away)))
-    return f"WRONG: {', '.join(wrong)}" if wrong else f"counts equal, sums within {far:.0e}"
-
-
-def check_slabs(model: headscope.Model, texts: list[str]) -> None:
-    """Long windows whose attention is computed from queries and keys, slab by slab, against the kernels of whole maps.
-
-    The map is rounded otherwise there, so that its bins (wins and correlations of maps) may differ a little.
-    """
-    for name, length, causal, readings in (
-        ("slabs", 2000, False, ("dot", "cosine")), ("slabs, causal", 1500, True, ("dot", "cosine")),
-        ("slabs, every", 700, True, ("cosine", "centred", "values", "dot")),
-    ):  # fmt: skip
-        choices = Choices(window=length, readings=readings)
-        whole = [" ".join(texts[k:] * 2) for k in (0, 7)] + [texts[3], "Two words here."]
-        cut = [corpus_windows(text, model.tokenizer, model.template, length=length)[0] for text in whole]
-        batch, heads, groups, width = WindowBatch(tuple(sorted(cut, key=len))), 4, 2, 64
-        size, tokens = len(batch.windows), max(map(len, batch.windows))
-        own = torch.Generator().manual_seed(length)
-        outputs = torch.randint(-3, 4, (size, heads, tokens, width), generator=own).float()
-        values = torch.randint(-2, 3, (size, groups, tokens, width), generator=own).float()
-        queries = torch.randn(size, heads, tokens, width, generator=own).bfloat16()
-        keys = torch.randn(size, groups, tokens, width, generator=own).bfloat16()
-        lengths = torch.tensor([len(window) for window in batch.windows])
-        readable = (torch.arange(tokens) < lengths[:, None])[:, None, None].expand(-1, 1, tokens, -1)
-        readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril() if causal else readable
-        layer = LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, width**-0.5))
-        weights = plain_attention(products(layer), readable)
-        shape = {"encoder": Shape((0,), heads, length, (), readings=choices.readings)}
-        found = []
-        for accumulator, each in (
-            (CudaAccumulator(shape, choices), on_card(layer)),
-            (CudaAccumulator(shape, choices), replace(on_card(layer), weights=weights.to(DEVICE), scores=None)),
-        ):
-            sink = accumulator.begin(batch)
-            sink.layer(each)
-            sink.finish()
-            found.append(accumulator.sums()["encoder"])
-        print(f"{name:14s} {compared(*found, near=1e-4)}")
-
-
-def on_card(layer: LayerHeads) -> LayerHeads:
-    """A layer with what its attention is computed from."""
-    assert layer.scores is not None
-    assert layer.values is not None
-    assert layer.readable is not None
-    scores = Scores(layer.scores.queries.to(DEVICE), layer.scores.keys.to(DEVICE), layer.scores.scaling)
-    return replace(
-        layer, outputs=layer.outputs.to(DEVICE), values=layer.values.to(DEVICE), readable=layer.readable.to(DEVICE),
-        scores=scores,
-    )  # fmt: skip
-
-
-# ---------------------------------------------------------------------- fast?
 
 
 def time_of(work: Callable[[], object]) -> float:
@@ -254,6 +118,8 @@ def speed(args: argparse.Namespace) -> None:
         contenders[f"one, {path}"] = Contender(partial(whole, "one", path), args.texts)
     if args.peers:
         contenders |= peers_of(args, model)
+    if args.only:
+        contenders = {name: each for name, each in contenders.items() if name.endswith(("forward", f" {args.only}"))}
     compare(contenders, args.rounds)
     if args.profile:
         show_profile(contenders[f"both, {CUDA}"].work)
@@ -382,6 +248,8 @@ def long_windows(args: argparse.Namespace) -> None:
 
         print(f"windows of {tokens:,} tokens:")
         compare({"forward": Contender(plain, args.long), "both": Contender(counted, args.long)}, 1)
+    if args.profile:
+        show_profile(counted)
 
 
 def show_profile(work: Callable[[], None]) -> None:
@@ -395,13 +263,13 @@ def show_profile(work: Callable[[], None]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", nargs="?", const="all", choices=("all", "slabs"))
     parser.add_argument("--texts", type=int, default=4096)
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="batches that are read side by side")
     parser.add_argument("--profile", action="store_true", help="show where the time of the card goes")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--only", metavar="PATH", help="beside the forward pass only this one")
     parser.add_argument("--peers", action="store_true", help="also the other ways to the numbers")
     parser.add_argument("--peer-texts", type=int, default=32)
     parser.add_argument("--run", metavar="FILE", help="a whole run of these texts, with the embedded model")
@@ -412,9 +280,6 @@ def main() -> None:
     print(torch.cuda.get_device_name() if DEVICE.type == "cuda" else "no card: a dry run", torch.__version__)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    if args.check:
-        check(args.check)
-        return
     ceilings()
     if args.run:
         whole_run(args)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
 
 
+BEHIND_CARD = 3  # shards that are packed at the same time: a graphics card computes them faster than one thread packs
+
+
 class LocalEngine:
     """One model in this process."""
 
@@ -62,17 +65,21 @@ class LocalEngine:
         return capacity.batch
 
     def run(self, work: Work) -> None:
-        """Compute shard after shard; each is packed and kept while the next one is computed."""
-        with same_threads(), self.worker() as worker, ThreadPoolExecutor(1) as background:
-            waiting: Future[None] | None = None
+        """Compute shard after shard; each is packed and kept while the next ones are computed."""
+        behind = BEHIND_CARD if self.model.network.device.type == "cuda" else 1
+        waiting: deque[Future[None]] = deque()  # shards that are not kept yet
+        with (
+            same_threads(), self.worker() as worker,
+            ThreadPoolExecutor(behind) as packing, ThreadPoolExecutor(1) as keeping,
+        ):  # fmt: skip
             for shard, ahead in _begun(worker, work):
-                finish = self.computed(worker, shard, ahead, work)
-                _wait_for(waiting, work)
-                waiting = background.submit(_keep, work, finish)
-                if work.stopping():
-                    _wait_for(waiting, work)
+                packed = packing.submit(self.computed(worker, shard, ahead, work))
+                waiting.append(keeping.submit(_keep, work, packed))
+                stopping = work.stopping()
+                _wait_for(waiting, work, 0 if stopping else behind)
+                if stopping:
                     raise KeyboardInterrupt
-            _wait_for(waiting, work)
+            _wait_for(waiting, work, 0)
 
     @property
     def order(self) -> WorkOrder:
@@ -123,13 +130,14 @@ def _begun(worker: Worker, work: Work) -> Iterator[tuple[Shard, ShardAhead]]:
     yield from waiting
 
 
-def _keep(work: Work, finish: Callable[[], ComputedShard]) -> None:
-    work.keep(finish())
+def _keep(work: Work, packed: Future[ComputedShard]) -> None:
+    work.keep(packed.result())
 
 
-def _wait_for(waiting: Future[None] | None, work: Work) -> None:
-    if waiting is not None:
-        waiting.result()
+def _wait_for(waiting: deque[Future[None]], work: Work, left: int) -> None:
+    """Wait until no more than so many shards are not kept yet, in their order."""
+    while len(waiting) > left:
+        waiting.popleft().result()
         work.progress.shard()
 
 
