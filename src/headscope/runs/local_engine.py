@@ -73,11 +73,11 @@ class LocalEngine:
             ThreadPoolExecutor(behind) as packing, ThreadPoolExecutor(1) as keeping,
         ):  # fmt: skip
             for shard, ahead in _begun(worker, work):
-                packed = packing.submit(self.computed(worker, shard, ahead, work))
-                waiting.append(keeping.submit(_keep, work, packed))
-                stopping = work.stopping()
-                _wait_for(waiting, work, 0 if stopping else behind)
-                if stopping:
+                finish = self.computed(worker, shard, ahead, work)
+                _wait_for(waiting, work, behind - 1)
+                waiting.append(keeping.submit(_keep, work, packing.submit(finish)))
+                if work.stopping():
+                    _wait_for(waiting, work, 0)
                     raise KeyboardInterrupt
             _wait_for(waiting, work, 0)
 
