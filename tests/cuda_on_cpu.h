@@ -108,9 +108,11 @@ static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits,
 
 
 // What a card does by one instruction: card.cu.
-static float logarithm(float x) { return logf(x); }
+// Its approximations take numbers below the smallest ordinary one for zero, and give zero for them.
+static float flushed(float x) { return fabsf(x) < 1.17549435e-38f ? copysignf(0, x) : x; }
+static float logarithm(float x) { return logf(flushed(x)); }
 static float fused(float x, float y, float z) { return fmaf(x, y, z); }
-static float exponential(float x) { return expf(x); }
+static float exponential(float x) { return flushed(expf(x)); }
 static float from_half(unsigned short half) {
     const int exponent = half >> 10 & 31, digits = half & 1023;
     const float size = exponent == 31 ? (digits ? NAN : INFINITY)
@@ -127,9 +129,9 @@ static unsigned short to_half(float x) { // to the nearest, of two the even one
     const int steps = (int)nearbyintf(ldexpf(size, -unit)); // 2^11 where it was rounded up to the next exponent
     return sign | (unit == -24 ? steps : ((unit + 24) << 10) + steps);
 }
-static float power_of_two(float x) { return exp2f(x); }
+static float power_of_two(float x) { return flushed(exp2f(flushed(x))); }
 static float not_below(float least, float x) { return x < least ? least : x; }
-static float over_root(float x) { return 1 / sqrtf(x); }
+static float over_root(float x) { return 1 / sqrtf(flushed(x)); }
 static unsigned two_halves(float x, float y) { return to_half(x) | (unsigned)to_half(y) << 16; }
 static float lower_half(unsigned word) { return from_half(word & 0xffff); }
 static float upper_half(unsigned word) { return from_half(word >> 16); }

@@ -125,3 +125,24 @@ def test_a_card_that_multiplies_no_tiles_counts_the_same(
     for name, expected in sums[0].items():
         near = 1e-7 if name == "attention_entropy" else 1e-12  # floats of a row are added up otherwise
         np.testing.assert_allclose(sums[1][name], expected, rtol=near, atol=near, err_msg=name)
+
+
+@pytest.mark.parametrize("tiles", [True, False])
+def test_weights_that_are_nearly_nothing_are_numbers(
+    tiles: bool, embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Peaked heads of trained models have weights below 1e-38, of which a card's logarithm is infinite."""
+    monkeypatch.setattr(CpuKernels, "tiles", tiles)
+    batch, heads = WindowBatch(tuple(windows_of(embedded, TEXTS[:3]))), []
+    for tiny in (1e-40, 0.0):
+        layer = next(Heads(batch, "encoder", seed=5).layers())
+        assert layer.weights is not None
+        layer.weights[:, :, :, 1] = tiny
+        accumulator = CudaAccumulator(shapes("encoder"), Choices(window=LENGTH), kernels=cpu_kernels)
+        sink = accumulator.begin(batch)
+        sink.layer(layer)
+        sink.finish()
+        heads.append(accumulator.sums()["encoder"])
+    assert heads[0]["attention_entropy"][0].all()
+    for name in ("attention", "attention_entropy", "attention_weighted"):
+        np.testing.assert_allclose(heads[0][name], heads[1][name], rtol=1e-12, err_msg=name)

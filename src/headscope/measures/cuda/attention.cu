@@ -6,6 +6,9 @@ __device__ inline float number(const void *from, i64 at, int kind) {
     if (kind == 0) return ((const float *)from)[at];
     return of_bits(((const unsigned short *)from)[at], kind);
 }
+// What a weight adds to the entropy of its row, but for its sign. A card's logarithm takes the smallest numbers for zero.
+#define LEAST_WEIGHT 1.17549435e-38f /* below it numbers have fewer digits */
+__device__ inline float of_entropy(float w) { return w >= LEAST_WEIGHT ? w * logarithm(w) : w * 0.0f; } // no number stays so
 __device__ inline float weight(const Args &of, i64 at) { return number(of.weights, at, of.weights_kind); }
 
 // What a block has on the chip, whatever the size of the window.
@@ -133,7 +136,7 @@ extern "C" __global__ void attention(const __grid_constant__ Args of) {
             const float w = own ? weight(of, (head * tall + i) * wide + j) : 0.0f;
             if (roots) roots[(i64)i * wide + j] = sqrtf(w);
             sum += (double)w;
-            if (w > 0.0f) spread -= (double)(w * logarithm(w)) * evenness[i];
+            spread -= (double)of_entropy(w) * evenness[i];
         }
         on.column[j] = sum;
     }
@@ -269,7 +272,7 @@ extern "C" __global__ __launch_bounds__(256, 3) void attention_tile(const __grid
         float of_row = 0;
         const Four w = four_weights(of, head * square + i * tokens + 4 * lane, reads ? keys - 4 * lane : 0, reads && 4 * lane < tokens && tokens % 4 == 0);
         if (4 * lane < padded) *(Four *)(map + i * PITCH + 4 * lane) = w;
-        for (int e = 0; e < 4; e++) of_row += w.at[e] > 0.0f ? w.at[e] * logarithm(w.at[e]) : 0.0f;
+        for (int e = 0; e < 4; e++) of_row += of_entropy(w.at[e]);
         if (reads) spread -= (double)of_row * evenness[i];
     }
     const double entropy = added_by_all(spread, on.room); // waits for everybody
