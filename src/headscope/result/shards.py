@@ -80,6 +80,14 @@ def _matrix_of(half: NDArray[Any], size: int) -> NDArray[Any]:
     return whole
 
 
+def largest_of(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> Largest:
+    """The largest count of each variable; see `largest_counts`."""
+    return {
+        stack: {name: int(values.max(initial=0)) for name, values in of_stack.items() if values.dtype.kind != "f"}
+        for stack, of_stack in sums.items()
+    }
+
+
 def largest_counts(source: bytes | Path) -> Largest:
     """The largest count of each variable, which says how small the whole numbers of a result may be.
 

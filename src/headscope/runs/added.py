@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headscope.measures.variables import Shape, Sums
-from headscope.result.parts import add_to, as_block, kept_for_groups
+from headscope.result.parts import add_to, as_block, kept_for_groups, largest_in_block
+from headscope.result.shards import Largest, largest_of
 
 GROUPS_AT_ONCE = 8  # whose sums are held in memory together
 MOST_BYTES = 512 << 20  # of blocks
@@ -21,6 +22,7 @@ class AddedShards:
     def __init__(self, shapes: Mapping[str, Shape], room: int = MOST_BYTES) -> None:
         self.shapes, self.room = shapes, room
         self.blocks: dict[int, Sums] = {}  # by number of the shard
+        self.largest: dict[int, Largest] = {}  # bounds for its counts
         self.groups: dict[str, tuple[list[int], Sums]] = {}  # the shards that are added, and their sums
         self.names = {each.name for shape in shapes.values() for each in kept_for_groups(shape)}
         self._next = 0  # the shard that is to be added to its group next
@@ -38,6 +40,7 @@ class AddedShards:
             self._next = -1  # what comes after a gap is read again
             return
         self._next, self.room = number + 1, self.room - size
+        self.largest[number] = largest_in_block(largest_of(sums), self.shapes)
         self.blocks[number] = own
         members, total = self.groups.setdefault(group, ([], {}))
         members.append(number)

@@ -218,7 +218,7 @@ class FolderShards:
             groups.setdefault(shard.group, []).append(place)
         self._members, self._once = groups, len(groups) <= GROUPS_AT_ONCE
         added = added or AddedShards(shapes)
-        self._known = added.blocks
+        self._known, self._largest = added.blocks, added.largest
         # By group: the shards that are in its sums, and these.
         self._added = {group: list(members) for group, (members, _) in added.groups.items()}
         self._group_sums = {group: sums for group, (_, sums) in added.groups.items()}
@@ -239,6 +239,8 @@ class FolderShards:
 
     def largest(self, number: int) -> Largest:
         """Bounds for its counts."""
+        if number in self._largest:
+            return self._largest[number]
         return largest_in_block(largest_counts(self.folder.data(self.shards[number])), self.shapes)
 
     def group_sums(self, group: str, name: str) -> dict[str, Array]:

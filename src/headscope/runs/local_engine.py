@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
 
 
-BEHIND_CARD = 3  # shards that are packed at the same time: a graphics card computes them faster than one thread packs
+BEHIND_CARD = 2  # shards that are packed at the same time: a graphics card computes them faster than one thread packs
 
 
 class LocalEngine:

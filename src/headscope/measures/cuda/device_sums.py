@@ -44,6 +44,7 @@ from headscope.measures.cuda.device_layer import layer_attention, layer_products
 from headscope.measures.cuda.kernels import Kernels, Launch
 from headscope.measures.cuda.layout import Filled, Layout, Rooms
 from headscope.measures.cuda.pair_sums import PairSums
+from headscope.measures.cuda.put_sums import put_sums
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP
 from headscope.measures.relations import RELATIONS
 from headscope.measures.variables import MATRIX, Shape
@@ -91,6 +92,7 @@ class DeviceSums:
         self._mixed: list[Tensor] = []  # (readings,) of each batch
         self._sent: Sent | None = None
         self._sent_layers: set[int] = set()
+        self._put_before = False
 
     def add_windows(self, queries: TokenIndex, keys: TokenIndex) -> None:
         """Count the windows of a batch."""
@@ -362,7 +364,9 @@ class DeviceSums:
             for layer in np.flatnonzero(kept["not_finite"][:, 0]):
                 raise NotFinite(stack, shape.layers[layer])
             weight = sent["weights"].numpy().sum(0)
-            self._put(kept, weight * np.isin(shape.layers, list(ran))[:, None])
+            weight = weight * np.isin(shape.layers, list(ran))[:, None]
+            put_sums(self.host, kept, weight, maps=self.maps > 0, first=not self._put_before)
+            self._put_before = True
         if "focal" in sent:
             for k, tokens in enumerate(sent["focal"].numpy()):
                 self.host.focal[k].note(tokens)
@@ -370,35 +374,6 @@ class DeviceSums:
             for each in sent["mixed"].numpy():
                 arrays["top_mixed"] += each
         return self.host.variables()
-
-    def _put(self, kept: dict[str, NDArray[Any]], weight: NDArray[np.float64]) -> None:
-        """The sums of all layers, (L, …), into the arrays of the whole."""
-        arrays = self.host.arrays
-        same = ("flat", "diagonal", "focal_share", "focal_few", "matched", "mask_sum", "mask_pairs")
-        renamed = {"attention": "given", "attention_weighted": "weighted", "attention_entropy": "entropy",
-                   "focal_frequency": "frequency", "focal_distance": "reach", "focal_longest": "longest",
-                   "attention_even": "even"}  # fmt: skip
-        for name, own in ({name: name for name in same if name in arrays} | renamed).items():
-            arrays[name] += kept[f"sum_{own}"]
-        counted = {"attended": "attended", "attended_text": "attended_text", "pairs": "pairs",
-                   "focal_unique": "focal_unique", "focal_null": "focal_null_unique"}  # fmt: skip
-        counted |= {"distance_sum": "distance_sum"} if self.host.by_band else {}
-        counted |= {MATRIX: MATRIX} if MATRIX in arrays else {}
-        for name, own in counted.items():
-            arrays[name] += kept[own].reshape(arrays[name].shape)
-        for place, name in enumerate(self.shape.relations):
-            arrays[f"pairs_{name}"] += kept["custom_pairs"][:, place].reshape(arrays["pairs"].shape)
-        arrays["contrast_weight"][:, :, :-1] += weight[:, None]
-        arrays["contrast_weight"][:, :, -1] += kept["sum_inside"]
-        by_reading = {"wins": "sum_wins", "top_pairs": "top_pairs", "top_few": "top_few",
-                      "top_matched": "sum_top_matched", "norm_correlation": "sum_with_norms"}  # fmt: skip
-        for name, own in by_reading.items():  # (L, H, R, …) to (R, L, H, …)
-            arrays[name] += np.moveaxis(kept[own], 2, 0).reshape(arrays[name].shape)
-        for name, own in {"top_unique": "top_unique", "top_null": "top_null_unique"}.items():
-            arrays[name] += np.moveaxis(kept[own], 1, 0)
-        if self.maps:
-            arrays["attention_correlation"] += np.moveaxis(kept["sum_correlation"], (2, 3), (0, 1))
-            arrays["attention_wins"][..., :-1] += np.moveaxis(kept["sum_map_wins"], 2, 0)
 
 
 def _ids(numbers: Tensor, ids: Tensor) -> Tensor:

@@ -203,7 +203,7 @@ struct SlabRow {
 // What a block that counts has on the chip.
 struct Counted {
     double *room;    // (32, MOMENTS)
-    u64 *distances;  // (bins, relations): Σ of distances
+    unsigned *distances; // (2, bins, relations): Σ of distances, in units and in FAR: the chip adds 32 bits at a time
     int *histogram;  // (SHOWN, kinds, 16)
     int *regions;    // (READINGS, bands, 2, 16)
     int *levels;     // (bins, kinds)
@@ -213,12 +213,14 @@ struct Counted {
 
     __device__ Counted(const Args &of, double *shared) {
         const int bands = of.bands, kinds = bands * RELATIONS;
-        room = shared, distances = (u64 *)(room + WARP * MOMENTS);
-        histogram = (int *)(distances + BINS * RELATIONS), regions = histogram + SHOWN * kinds * ORDER_BINS;
+        room = shared, distances = (unsigned *)(room + WARP * MOMENTS);
+        histogram = (int *)(distances + 2 * BINS * RELATIONS), regions = histogram + SHOWN * kinds * ORDER_BINS;
         levels = regions + READINGS * bands * 2 * ORDER_BINS, edges = (float *)(levels + BINS * kinds);
         rows = (SlabRow *)(edges + SHOWN * ORDER_BINS), cleared = (int)((int *)edges - (int *)distances);
     }
 };
+
+#define FAR 4096 /* tokens */
 
 // Pairs that follow each other in a column are mostly of one kind and level: they are counted together.
 struct Run {
@@ -226,8 +228,10 @@ struct Run {
 
     __device__ inline void end(const Counted &on, int kinds) {
         if (!number) return;
+        unsigned *to = on.distances + cell / kinds * RELATIONS + cell % kinds % RELATIONS;
         atomicAdd(&on.levels[cell], number);
-        atomicAdd(&on.distances[cell / kinds * RELATIONS + cell % kinds % RELATIONS], (u64)far);
+        atomicAdd(to, (unsigned)far % FAR);
+        atomicAdd(to + BINS * RELATIONS, (unsigned)far / FAR);
         number = far = 0;
     }
     __device__ inline void add(const Counted &on, int kinds, int to, int away) {
@@ -283,7 +287,7 @@ struct SlabMoments {
 };
 
 // Counts of a block to those of the head.
-template <class T> __device__ inline void add_counts(const T *from, T *to, int number) {
+__device__ inline void add_counts(const int *from, int *to, int number) {
     for (int k = threadIdx.x; k < number; k += blockDim.x) if (from[k]) atomicAdd(&to[k], from[k]);
 }
 
@@ -376,7 +380,10 @@ extern "C" __global__ __launch_bounds__(SLAB_THREADS, 2) void count_slab(const _
         if (far) atomicAdd(&slab.far[at.head * of.counting + own.place], (u64)far);
     }
     moments.put(on.room, slab.moments + (at.head * slab.blocks + (slab.first + begin) / SLAB_ROWS) * MOMENTS, &slab.varies[at.head]); // waits for everybody
-    add_counts(on.distances, slab.distances + at.head * BINS * RELATIONS, BINS * RELATIONS);
+    for (int k = thread; k < BINS * RELATIONS; k += threads) {
+        const u64 far = on.distances[k] + (u64)on.distances[BINS * RELATIONS + k] * FAR;
+        if (far) atomicAdd(&slab.distances[at.head * BINS * RELATIONS + k], far);
+    }
     add_counts(on.histogram, slab.histogram + at.head * SHOWN * kinds * ORDER_BINS, SHOWN * kinds * ORDER_BINS);
     add_counts(on.regions, slab.regions + at.head * READINGS * bands * 2 * ORDER_BINS, READINGS * bands * 2 * ORDER_BINS);
     add_counts(on.levels, slab.levels + at.head * BINS * kinds, BINS * kinds);
