@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 import headscope
 from headscope.measures.compiled_accumulator import CompiledAccumulator
-from headscope.runs import local_engine, paths
+from headscope.measures.variables import Sums
+from headscope.runs import analysis, local_engine, paths
+from headscope.runs.added import AddedShards
 from headscope.runs.worker import Threads
 from long import first_of
 from runs import PASSAGES, TEXTS, Counting, Tiny, pairs_moved, run, same_bytes, stop_after
@@ -49,6 +52,26 @@ def test_batch_sizes_move_next_to_no_pair(embedded: headscope.Model) -> None:
         assert moved <= 2e-5 * of, f"{moved} of {of} pairs changed their bin"
         np.testing.assert_array_equal(base.dataset.position_pairs, other.dataset.position_pairs)
         np.testing.assert_allclose(base.dataset.similarity_sum, other.dataset.similarity_sum, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("room", [0, 1_000_000, None])
+def test_shards_that_are_added_as_they_come_give_the_bytes_of_shards_that_are_read(
+    room: int | None, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing, the first shards or all of them were added when the run ends; their files are the same in any case."""
+    model, taken = tiny("t5"), []
+    texts = [(str(k), text, "one" if k % 3 else "two") for k, text in enumerate(TEXTS)]
+
+    class Watched(AddedShards):
+        def take(self, number: int, group: str, sums: Sums) -> None:
+            super().take(number, group, sums)
+            taken.append(number in self.blocks)
+
+    whole = run(model, texts, out=tmp_path / "a", shard_size=3)
+    monkeypatch.setattr(analysis, "AddedShards", Watched if room is None else partial(Watched, room=room))
+    same_bytes(whole, run(model, texts, out=tmp_path / "b", shard_size=3))
+    assert (any(taken), all(taken)) == (room != 0, room is None)
+    assert (tmp_path / "a" / "result.nc").read_bytes() == (tmp_path / "b" / "result.nc").read_bytes()
 
 
 def test_texts_that_processes_cut_ahead_change_no_byte(
