@@ -145,6 +145,13 @@ def test_the_gallery_has_every_figure() -> None:
     }  # fmt: skip
 
 
+def test_headings_of_the_gallery_are_underlined_as_far_as_they_reach() -> None:
+    """One that is short is a warning, and a warning ends `make docs`."""
+    for path in GALLERY:
+        _, heading, line, *_ = path.read_text(encoding="utf-8").splitlines()
+        assert line == "=" * len(heading), path.name
+
+
 @pytest.mark.parametrize("script", [path for path in GALLERY if path.parent.name == "one_text"], ids=lambda p: p.stem)
 def test_figures_of_one_text_are_drawn_by_their_code(script: Path) -> None:
     """Those of many texts take longer: the site runs them (below), and test_run_figures draws each."""
