@@ -296,6 +296,10 @@ def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
         "None of the 1 statements holds without a reservation. 1 passes the controls that the method asks for: "
         f"{claim('9').plain} (9, but it is also there where sentence boundaries mean nothing)."
     )
+    said = words("9", "passes", {}, runs=(run,))
+    assert "the controls that the method asks for pass: by that rule it holds" in said
+    assert "None of its controls asks whether it is about sentences, and it is not" in said
+    assert "every control" not in said
     less = replace(holds, runs=(replace(run, low=0.01),))  # not certainly beyond the bound
     assert in_short(replace(told, items=(less,)))[0].endswith("(9).")
 
