@@ -5,6 +5,11 @@
 
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
+/** Whether one points with a finger here, which hovers over nothing and has no keys. */
+export function byTouch() {
+  return matchMedia("(hover: none)").matches;
+}
+
 /**
  * @param {Element} element
  * @param {Attributes} attributes
