@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from folders import make_folder
-from headscope.cli import main
+from headscope.cli import main, show
 
 TEXT = "The cat saw the dog. The dog saw the cat, and the cat ran."
 
@@ -129,6 +129,20 @@ def test_check_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("/somewhere/headscope/__main__.py", "python -m headscope"),
+        ("/no such place/bin/headscope-of-nowhere", "'/no such place/bin/headscope-of-nowhere'"),
+        (f"/anywhere/{Path(sys.executable).name}", Path(sys.executable).name),
+    ],
+)
+def test_a_line_to_type_is_one_that_can_be_typed(monkeypatch: pytest.MonkeyPatch, program: str, said: str) -> None:
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert show.called() == said
+
+
 def test_demo_explains_and_says_where_the_figures_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, "demo", "--out", str(tmp_path / "demo"))
     assert code == 0

@@ -25,6 +25,7 @@ from headscope.figures.catalog import FIGURES
 from headscope.figures.colours import VERDICT_INKS
 from headscope.figures.style import Picture
 from headscope.findings.claims import CLAIMS
+from headscope.findings.sentences import with_rotated_too
 from headscope.findings.showing import KINDS, mark_of, shown
 from headscope.report import examples, reproduce, write_report, writing
 from headscope.report.excerpts import excerpt
@@ -166,6 +167,9 @@ def test_the_report_says_everything(page: Path, result: headscope.Result, contro
         marks = re.findall(r'<td class="mark[^>]*>([^<]*)</td>', row)
         assert marks == [mark_of(finding, kind) for kind in KINDS]
         assert escape(finding.sentence) in html
+        assert ("also where sentence boundaries mean nothing" in row) == bool(with_rotated_too(finding))
+    paragraphs = re.findall(r"<p[ >].*?</p>", html, re.DOTALL)
+    assert not [each for each in paragraphs if re.search(r"[a-z]\.[A-Z]", re.sub(r"<[^>]*>", "", each))]
     assert all(escape(kind.meaning) in html for kind in KINDS)
     for look in VERDICT_INKS.values():  # the same colours as in the figure and on the command line
         assert f"color: {look.ink};" in html
@@ -275,12 +279,30 @@ def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.Capture
         (["findings", str(run), "--stack", "cross"], "there is no stack"),
         (["findings", str(run), "--tau", "0.33"], "0.05"),
         (["figures", str(run), "--out", str(tmp_path), "--only", "mona-lisa"], "there is no figure"),
+        (["figures", str(run), "--out", str(tmp_path), "--only", "findings", "--claims", "1a,10"], "no claim '10'"),
+        (
+            ["figures", str(run), "--out", str(tmp_path), "--only", "atlas", "--scores", "beauty"],
+            "no quantity 'beauty'",
+        ),
         (["report", str(run), "--out", str(tmp_path / "report.pdf")], "like a web page"),
         (["report", str(run), "--out", "/proc/nowhere/report.html"], "cannot be written"),
         (["reproduce", "--texts", str(tmp_path / "none.txt"), "--out", str(tmp_path / "x")], "none.txt"),
     ):
         assert main(told) == 2, told
         assert expected in capsys.readouterr().err, told
+
+
+def test_parts_of_a_figure_are_drawn_where_the_whole_is_higher_than_a_page(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["figures", str(run), "--out", str(tmp_path), "--only", "findings", "--width", "column"]
+    assert main(told) == 0
+    assert re.search(r"Higher than a journal's page: findings \(\d\d in\)", capsys.readouterr().out)
+    assert main([*told, "--claims", "1a, 9"]) == 0
+    assert "Higher than" not in capsys.readouterr().out
+    svg = (tmp_path / "findings.svg").read_text()
+    assert "9 Within the sentence" in svg
+    assert "4 Final layers" not in svg
 
 
 @pytest.mark.long
@@ -299,6 +321,21 @@ def test_figures_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.C
 @pytest.fixture(scope="module")
 def result(run: Path) -> headscope.Result:
     return headscope.Result.open(run)
+
+
+@pytest.mark.parametrize("width", ["column", "page"])
+def test_the_scale_of_mean_matrices_belongs_to_all_of_them(result: headscope.Result, width: str) -> None:
+    """In a column it stands below: beside one of three it would seem to belong to that one."""
+    figure = result.figure("mean-matrices", width=width)
+    figure.draw_without_rendering()
+    (scale,) = [axes.get_position() for axes in figure.axes if axes.get_label() == "<colorbar>"]
+    own = [axes.get_position() for axes in figure.axes if axes.get_visible() and axes.get_label() != "<colorbar>"]
+    if width == "column":
+        assert scale.y1 < min(box.y0 for box in own)
+        assert scale.width > 0.8 * max(box.width for box in own)
+    else:
+        assert scale.height > 0.6 * max(box.height for box in own)
+        assert scale.x0 > max(box.x1 for box in own)
 
 
 @pytest.mark.parametrize("name", list(FIGURES))

@@ -300,7 +300,7 @@ def run_demo(args: Namespace) -> None:
         f"layer {layer}, head {head}: which tokens it reads",
     )
     show.table(["file", "what it shows"], [(str(f), m) for f, m in zip(files, meaning, strict=False)], text=(0, 1))
-    command = "headscope" if shutil.which("headscope") else sys.argv[0]
+    command = "headscope" if shutil.which("headscope") else show.called()
     show.paragraph("\nNow try your own", style="bold")
     texts = (f'{command} view "Your text."', f'{command} inspect "Your text."', f"{command} --help")
     for_what = ("all heads in the browser", "the same tables as here", "whole collections of texts, and the rest")
