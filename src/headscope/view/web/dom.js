@@ -156,6 +156,15 @@ export function shown(value, digits = 2) {
 }
 
 /**
+ * A number with what is counted, one of it or several.
+ * @param {number} number
+ * @param {string} noun
+ */
+export function counted(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+/**
  * A head by its short name, as the report and the figures have it: "7.5" would be read as a number.
  * @param {number} layer
  * @param {number} head
