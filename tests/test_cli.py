@@ -129,6 +129,16 @@ def test_check_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.long
+def test_a_file_is_not_taken_for_a_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "essay"
+    file.write_text(TEXT)
+    for command in ("inspect", "view"):
+        code, _, err = run(capsys, command, str(file))
+        assert code == 2
+        assert f"is a file. To fix it: read the text in it with --file {file}" in err
+    assert run(capsys, "inspect", "A text. " * 100)[0] == 0  # too long for a name
+
+
 @pytest.mark.parametrize(
     ("program", "said"),
     [
