@@ -293,7 +293,7 @@ def test_an_effect_that_rotated_sentences_show_too_is_said() -> None:
     run = RunNumber("rotated", "m (rotated sentences)", ninth.statistics[0].label, 0.3, 0.2, 0.4)
     holds = replace(ninth, verdict="holds", runs=(run,))
     assert in_short(replace(told, items=(holds,)))[0] == (
-        "None of the 1 statements holds without a reservation. 1 passes the controls that the method asks for: "
+        "None of the 1 statements holds without a reservation. 1 holds by the method's rule: "
         f"{claim('9').plain} (9, but it is also there where sentence boundaries mean nothing)."
     )
     said = words("9", "passes", {}, runs=(run,))
