@@ -25,7 +25,7 @@ from headscope.findings.claims import CLAIMS
 from headscope.findings.sentences import with_rotated_too
 from headscope.findings.showing import KINDS, mark_of, shown
 from headscope.report import examples, write_report, writing
-from headscope.report.excerpts import excerpt
+from headscope.windows.excerpts import excerpt
 from long import first_of
 
 LIMIT = 8_000_000  # bytes
