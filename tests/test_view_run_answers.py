@@ -62,7 +62,7 @@ def test_a_text_is_marked_as_the_report_marks_it(
 
 @pytest.mark.parametrize("score", ["separator_focus_stop", "mean_distance"])
 def test_a_text_that_is_not_marked_ends_at_a_word_too(view_corpus: RunData, score: str) -> None:
-    """Where there is no model, in a saved file, and by scores with nothing to mark; windows may cut a text in a word."""
+    """Without a model, in a saved file, by scores with nothing to mark: windows may cut a text in a word."""
     rows = view_corpus.examples(3, 4, score)
     assert any(not row["ends"] for row in rows)
     for row in rows:
