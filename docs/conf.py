@@ -36,8 +36,9 @@ exclude_patterns = ["examples", "extensions", "gallery/**/*.ipynb"]  # the galle
 # Pages. Links are those that work on GitHub as well.
 myst_heading_anchors = 4
 myst_enable_extensions = ["html_image"]
-# Files above this folder that are pages of the site, in front of what is written there.
+# Files above this folder that are pages of the site, in place of what is written there for who reads it on GitHub.
 ABOVE = {"README": "index", "CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "training/README": "training"}
+TREE = re.compile(r"```\{toctree\}.*?```", re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)[^)#\s]+|(?<= src=\")(?!\w+:)[^\"]+")
 BLANK_AT_THE_END = re.compile(r"(^```python\n.*?)\n+```", re.MULTILINE | re.DOTALL)  # doctest wants a blank line there
 highlight_language = "text"
@@ -106,7 +107,8 @@ def with_pages_above(app: Any, docname: str, source: list[str]) -> None:
     else:
         above = HERE.parent / f"{file}.md"
         app.env.note_dependency(str(above))
-        source[0] = led_on(above.read_text(encoding="utf-8"), file, docname) + "\n" + source[0]
+        trees = "\n".join(TREE.findall(source[0]))
+        source[0] = f"{led_on(above.read_text(encoding='utf-8'), file, docname)}\n{trees}\n"
     source[0] = BLANK_AT_THE_END.sub(r"\1\n```", source[0])
 
 

@@ -47,7 +47,6 @@ def images() -> None:
     pictures = {
         "grid": (model.inspect(passage["text"]).plot_grid(), 75),
         "similarity": (short.plot_similarity(8, 0, theta=0.7), 90),
-        "attention": (short.plot_attention(8, 0), 90),
     }
     for name, (figure, dpi) in pictures.items():
         figure.savefig(HERE / "images" / f"{name}.png", dpi=dpi)

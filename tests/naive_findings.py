@@ -170,7 +170,7 @@ class Corpus:
             return sum(map(sum, self.high(layer, head)))
         if name == "flat":
             return self.add("flat", layer, head)
-        raise KeyError(name)
+        raise KeyError(f"{name}: a quantity's second implementation belongs here")
 
     def auc(self, contrast: str, layer: int, head: int) -> float:
         k = CONTRASTS.index(contrast)

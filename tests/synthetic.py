@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from headscope.findings import CLAIMS
+from headscope.findings.checks import ControlRun
+from headscope.findings.finding import Findings
+from headscope.findings.numbers import Numbers
+from headscope.findings.resampling import Resampling
+from headscope.findings.sentences import in_words
+from headscope.findings.verdicts import judge, why_unread
 from headscope.measures.bands import by_band
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.comparisons import COMPARED, CONTRASTS
@@ -128,3 +136,15 @@ def block_sums(
         stored={name: np.asarray(values, dtype=np.float64) for name, values in stored.items()},
         layer_pairs=lambda k: pairs[:, k],
     )
+
+
+def findings_of(sums: BlockSums, runs: tuple[ControlRun, ...] = (), draws: int = 20, tau: float = 0.5) -> Findings:
+    """Findings as a result would give them."""
+    numbers = Numbers(sums, Resampling(sums.windows, draws=draws), tau)
+    unread = why_unread(sums.readings[0], "max", tau)
+    items = []
+    for each in CLAIMS:
+        finding = judge(each, numbers, runs, unread)
+        items.append(replace(finding, sentence=in_words(each, finding, numbers)))
+    how = numbers.resample.how
+    return Findings("model", "encoder", int(sums.texts.sum()), sums.blocks, how, tau, 0.3, tuple(items), unread=unread)

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from folders import make_folder
-from headscope.cli import main
+from headscope.cli import main, show
 
 TEXT = "The cat saw the dog. The dog saw the cat, and the cat ran."
 
@@ -129,6 +129,30 @@ def test_check_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.long
+def test_a_file_is_not_taken_for_a_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "essay"
+    file.write_text(TEXT)
+    for command in ("inspect", "view"):
+        code, _, err = run(capsys, command, str(file))
+        assert code == 2
+        assert f"is a file. To fix it: read the text in it with --file {file}" in err
+    assert run(capsys, "inspect", "A text. " * 100)[0] == 0  # too long for a name
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("/somewhere/headscope/__main__.py", "python -m headscope"),
+        ("/no such place/bin/headscope-of-nowhere", "'/no such place/bin/headscope-of-nowhere'"),
+        (f"/anywhere/{Path(sys.executable).name}", Path(sys.executable).name),
+    ],
+)
+def test_a_line_to_type_is_one_that_can_be_typed(monkeypatch: pytest.MonkeyPatch, program: str, said: str) -> None:
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert show.called() == said
+
+
 def test_demo_explains_and_says_where_the_figures_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, "demo", "--out", str(tmp_path / "demo"))
     assert code == 0

@@ -91,6 +91,11 @@ def test_links_lead_somewhere(file: Path) -> None:
             assert anchor in anchors(there), target
 
 
+def test_every_picture_is_shown_somewhere() -> None:
+    shown = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
+    assert [path.name for path in (DOCS / "images").iterdir() if f"images/{path.name}" not in shown] == []
+
+
 def anchors(file: Path) -> set[str]:
     """The anchors that GitHub and the site give to headings."""
     headings = re.findall(r"^#{1,4} (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
@@ -104,6 +109,12 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     for page in PAGES[1:]:
         name = page.relative_to(DOCS).with_suffix("").as_posix()
         assert name in listed | {"index"}, f"{name} is in no toctree"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_is_blank_where_the_site_is_not(page: Path) -> None:
+    """On GitHub, a page that the site makes of another file says which."""
+    assert re.search(r"\w", re.sub(r"```\{toctree\}.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL))
 
 
 def _trees(page: Path) -> Iterator[str]:
@@ -143,6 +154,13 @@ def test_the_gallery_has_every_figure() -> None:
     assert {plot for text in code for plot in re.findall(r"\.(plot\w*)\(", text)} == {
         "plot", "plot_attention", "plot_grid", "plot_head", "plot_similarity",
     }  # fmt: skip
+
+
+def test_headings_of_the_gallery_are_underlined_as_far_as_they_reach() -> None:
+    """One that is short is a warning, and a warning ends `make docs`."""
+    for path in GALLERY:
+        _, heading, line, *_ = path.read_text(encoding="utf-8").splitlines()
+        assert line == "=" * len(heading), path.name
 
 
 @pytest.mark.parametrize("script", [path for path in GALLERY if path.parent.name == "one_text"], ids=lambda p: p.stem)

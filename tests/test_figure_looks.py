@@ -137,6 +137,34 @@ def test_title_and_caption_can_be_left_out_and_panels_lettered(result: MadeUpRes
     assert bare.get_figheight() < whole.get_figheight()
 
 
+def drawn_words(figure: Any) -> dict[str, Any]:
+    """Where each text of a figure stands, in pixels, but those of axes' ticks."""
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(matplotlib.text.Text) if text.get_text().strip() and text.get_visible()]
+    return {text.get_text(): text.get_window_extent() for text in texts}
+
+
+@pytest.mark.parametrize("name", ["findings", "specialists", "stability"])
+def test_a_single_panel_has_a_letter_where_one_is_named(
+    result: MadeUpResult, controls: list[MadeUpResult], name: str
+) -> None:
+    """Among figures that are all lettered it needs none; and it lies over nothing."""
+    assert "a" not in drawn_words(drawn(result, controls, name, width="column", letters=True))
+    bare = drawn(result, controls, name, width="column", letters="(d)", title=False)
+    letter = drawn_words(bare)["(d)"]
+    others = {text: box for text, box in drawn_words(bare).items() if text != "(d)"}
+    assert [text for text, box in others.items() if letter.overlaps(box)] == []
+    assert any(text.startswith("(d) ") for text in drawn_words(drawn(result, controls, name, letters="(d)")))
+
+
+@pytest.mark.parametrize("width", ["column", "page"])
+def test_the_letter_of_a_head_does_not_lie_over_the_title(short: Any, width: str) -> None:
+    words = drawn_words(short.plot_head(8, 0, width=width, letters=True))
+    title = next(box for text, box in words.items() if text.startswith("What layer 8"))
+    assert not title.overlaps(words["a"])
+    assert not title.overlaps(words["b"])
+
+
 def test_font_and_size_are_everywhere(result: MadeUpResult) -> None:
     figure = result.figure("threshold-choice", font="DejaVu Serif", font_size=11)
     figure.draw_without_rendering()
@@ -171,6 +199,13 @@ def test_panels_can_be_picked(result: MadeUpResult) -> None:
         assert len([axes for axes in figure.axes if axes.get_xlabel()]) == 1
         with pytest.raises(HeadscopeError, match="no score 'nothing'"):
             result.figure(name, scores=["nothing"])
+    for name in ("findings", "sensitivity"):
+        whole, some = result.figure(name), result.figure(name, claims=["9", "1a"])
+        assert some.get_figheight() < 0.7 * whole.get_figheight()
+        keys = [text.removeprefix("claim ").split()[0].rstrip("*") for text in drawn_words(some)]
+        assert [key for key in keys if key in ("1a", "4", "8", "9")] == ["1a", "9"]
+        with pytest.raises(HeadscopeError, match="no claim '10'"):
+            result.figure(name, claims=["10"])
 
 
 # ---------------------------------------------------------------------- tokens

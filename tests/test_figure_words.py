@@ -124,6 +124,16 @@ def test_the_trajectory_says_where_all_pairs_are_compared(result: MadeUpResult) 
         assert (quantity.label in listed.split("; ")) == (quantity.read in ("order", "maps"))
 
 
+def test_a_legend_names_what_the_picked_scores_have(result: MadeUpResult) -> None:
+    figure = result.figure("trajectory", scores=["focal_share"])  # read at τ alone, and no number stands for no effect
+    assert "no effect" not in keys(figure)
+    assert "no effect" not in said(figure)
+    assert "Top pairs" not in said(figure)
+    whole = result.figure("trajectory")
+    assert "no effect" in keys(whole)
+    assert "Top pairs" in said(whole)
+
+
 def test_distances_have_the_ink_of_the_papers_way(result: MadeUpResult) -> None:
     for name in ("distances-of-heads", "distances-of-layers"):
         for axes in (each for each in result.figure(name).axes if each.get_visible()):

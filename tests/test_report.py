@@ -1,13 +1,11 @@
-"""Findings, figures, report and reproduce as a user types them; the report in a real browser."""
+"""Findings, figures and report as a user types them; the report in a real browser."""
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import re
 import shutil
-from functools import partial
 from html import escape as escaped
 from pathlib import Path
 from typing import Any
@@ -18,16 +16,16 @@ import pytest
 
 import headscope
 from browser import chromium
-from folders import make_folder
 from headscope.cli import main
 from headscope.errors import HeadscopeError
 from headscope.figures.catalog import FIGURES
 from headscope.figures.colours import VERDICT_INKS
 from headscope.figures.style import Picture
 from headscope.findings.claims import CLAIMS
+from headscope.findings.sentences import with_rotated_too
 from headscope.findings.showing import KINDS, mark_of, shown
-from headscope.report import examples, reproduce, write_report, writing
-from headscope.report.excerpts import excerpt
+from headscope.report import examples, write_report, writing
+from headscope.windows.excerpts import excerpt
 from long import first_of
 
 LIMIT = 8_000_000  # bytes
@@ -166,6 +164,9 @@ def test_the_report_says_everything(page: Path, result: headscope.Result, contro
         marks = re.findall(r'<td class="mark[^>]*>([^<]*)</td>', row)
         assert marks == [mark_of(finding, kind) for kind in KINDS]
         assert escape(finding.sentence) in html
+        assert ("also where sentence boundaries mean nothing" in row) == bool(with_rotated_too(finding))
+    paragraphs = re.findall(r"<p[ >].*?</p>", html, re.DOTALL)
+    assert not [each for each in paragraphs if re.search(r"[a-z]\.[A-Z]", re.sub(r"<[^>]*>", "", each))]
     assert all(escape(kind.meaning) in html for kind in KINDS)
     for look in VERDICT_INKS.values():  # the same colours as in the figure and on the command line
         assert f"color: {look.ink};" in html
@@ -275,12 +276,30 @@ def test_what_is_wrong_is_said(run: Path, tmp_path: Path, capsys: pytest.Capture
         (["findings", str(run), "--stack", "cross"], "there is no stack"),
         (["findings", str(run), "--tau", "0.33"], "0.05"),
         (["figures", str(run), "--out", str(tmp_path), "--only", "mona-lisa"], "there is no figure"),
+        (["figures", str(run), "--out", str(tmp_path), "--only", "findings", "--claims", "1a,10"], "no claim '10'"),
+        (
+            ["figures", str(run), "--out", str(tmp_path), "--only", "atlas", "--scores", "beauty"],
+            "no quantity 'beauty'",
+        ),
         (["report", str(run), "--out", str(tmp_path / "report.pdf")], "like a web page"),
         (["report", str(run), "--out", "/proc/nowhere/report.html"], "cannot be written"),
         (["reproduce", "--texts", str(tmp_path / "none.txt"), "--out", str(tmp_path / "x")], "none.txt"),
     ):
         assert main(told) == 2, told
         assert expected in capsys.readouterr().err, told
+
+
+def test_parts_of_a_figure_are_drawn_where_the_whole_is_higher_than_a_page(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["figures", str(run), "--out", str(tmp_path), "--only", "findings", "--width", "column"]
+    assert main(told) == 0
+    assert re.search(r"Higher than a journal's page: findings \(\d\d in\)", capsys.readouterr().out)
+    assert main([*told, "--claims", "1a, 9"]) == 0
+    assert "Higher than" not in capsys.readouterr().out
+    svg = (tmp_path / "findings.svg").read_text()
+    assert "9 Within the sentence" in svg
+    assert "4 Final layers" not in svg
 
 
 @pytest.mark.long
@@ -299,6 +318,21 @@ def test_figures_on_the_command_line(run: Path, tmp_path: Path, capsys: pytest.C
 @pytest.fixture(scope="module")
 def result(run: Path) -> headscope.Result:
     return headscope.Result.open(run)
+
+
+@pytest.mark.parametrize("width", ["column", "page"])
+def test_the_scale_of_mean_matrices_belongs_to_all_of_them(result: headscope.Result, width: str) -> None:
+    """In a column it stands below: beside one of three it would seem to belong to that one."""
+    figure = result.figure("mean-matrices", width=width)
+    figure.draw_without_rendering()
+    (scale,) = [axes.get_position() for axes in figure.axes if axes.get_label() == "<colorbar>"]
+    own = [axes.get_position() for axes in figure.axes if axes.get_visible() and axes.get_label() != "<colorbar>"]
+    if width == "column":
+        assert scale.y1 < min(box.y0 for box in own)
+        assert scale.width > 0.8 * max(box.width for box in own)
+    else:
+        assert scale.height > 0.6 * max(box.height for box in own)
+        assert scale.x0 > max(box.x1 for box in own)
 
 
 @pytest.mark.parametrize("name", list(FIGURES))
@@ -348,87 +382,3 @@ def test_the_same_result_makes_the_same_report(result: headscope.Result, tmp_pat
     assert one == two
     a, b = (result.figure("atlas").save(tmp_path / f"{k}.svg").read_bytes() for k in "ab")
     assert a == b
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "twice"])
-def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool) -> None:
-    folder = make_folder("roberta", tmp_path / "model")
-    texts = tmp_path / "texts.jsonl"
-    rows = [{"id": p["id"], "text": p["text"]} for p in headscope.passages()[:16]]
-    texts.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = ["reproduce", "--texts", str(texts), "--model", str(folder), "--out", str(tmp_path / "out"),
-            "--control-texts", "8", "--window", "48", "--limit", "12"]  # fmt: skip
-    assert main(told) == 0
-    printed, said = capsys.readouterr()
-    assert "the paper" in printed
-    assert "9 to 10" in printed
-    assert "untrained" in printed
-    assert str(tmp_path / "out" / "report.html") in printed.replace("\n", "")
-    assert "control 2 of 4: permuted weights, seed 1 (the first 8 texts)" in said
-    assert "control 4 of 4: rotated sentences" in said
-    found = json.loads((tmp_path / "out" / "findings.json").read_text())
-    assert found["windows"] == 12
-    kinds = [run["kind"] for f in found["findings"] if f["key"] == "4" for run in f["runs"]]
-    assert sorted(kinds) == ["permuted", "permuted", "rotated", "untrained"]
-    assert len(found["about"]["controls"]) == 4
-    for control in ("permuted-0", "permuted-1", "untrained-0", "rotated"):
-        made = headscope.Result.open(tmp_path / "out" / f"control-{control}")
-        assert made.texts["texts"] == 8
-        assert made.settings["control"].replace(":", "-") == control
-    assert len(list((tmp_path / "out" / "figures").glob("*.svg"))) >= len(FIGURES)
-    if again:  # nothing is computed twice
-        assert main([*told, "--json", "--quiet"]) == 0
-        assert json.loads(capsys.readouterr().out)["windows"] == 12
-
-
-def test_reproduce_saves_figures_as_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report's figures stay those of a screen."""
-    from headscope.report import reproduction
-
-    monkeypatch.setattr(reproduction, "draw_all", partial(writing.draw_all, only=["findings"]))
-    file = tmp_path / "texts.jsonl"
-    file.write_text("".join(json.dumps({"text": p["text"]}) + "\n" for p in headscope.passages()[:4]))
-    asked = ["reproduce", "--texts", str(file), "--out", str(tmp_path / "out"), "--controls", "--window", "16"]
-    model = make_folder("gpt2", tmp_path / "model")
-    assert main([*asked, "--model", str(model), "--width", "column", "--no-title", "--quiet"]) == 0
-    saved = (tmp_path / "out" / "figures" / "findings.svg").read_text()
-    assert float(re.search(r'width="([\d.]+)pt"', saved)[1]) == 252  # 3.5 inches
-    assert "1a Final layers" in saved
-    assert "What the paper says, and what was measured" not in saved
-    page = (tmp_path / "out" / "report.html").read_text()
-    (shown,) = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", page)
-    assert float(re.search(r'width="([\d.]+)pt"', base64.b64decode(shown).decode())[1]) > 600
-    assert main([*asked, "--width", "1"]) == 2  # before any work
-
-
-def test_reproduce_refuses_a_stream(tmp_path: Path) -> None:
-    with pytest.raises(HeadscopeError, match="read only once"):
-        reproduce(None, iter(["a text"]), tmp_path / "out")
-
-
-def test_reproduce_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run and one control are there; the second control stops; the same call finishes without doing them again."""
-    from headscope.report import reproduction
-
-    folder, said = make_folder("gpt2", tmp_path / "model"), []
-    texts = [p["text"] for p in headscope.passages()[:10]]
-    options: dict[str, Any] = {"controls": ["rotated", "permuted:3"], "window": 32, "formats": (), "progress": False}
-    monkeypatch.setattr(reproduction, "draw_all", lambda *args, **more: [])
-    analyze, begun = reproduction.analyze, []
-
-    def stopping(model: headscope.Model, *args: Any, **more: Any) -> headscope.Result:
-        begun.append(model.name)
-        if len(begun) == 3:
-            raise KeyboardInterrupt
-        return analyze(model, *args, **more)
-
-    monkeypatch.setattr(reproduction, "analyze", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        reproduce(folder, texts, tmp_path / "out", **options)
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("result.nc")}
-    assert sorted(file.parent.name for file in before) == ["control-rotated", "run"]
-    done = reproduce(folder, texts, tmp_path / "out", tell=said.append, **options)
-    assert [each.settings["control"] for each in done.controls] == ["rotated", "permuted:3"]
-    assert all(file.stat().st_mtime_ns == when for file, when in before.items())
-    assert "control 2 of 2: permuted weights, seed 3 (the first 1,000 texts)" in said

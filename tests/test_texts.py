@@ -365,3 +365,11 @@ def test_texts_that_are_open_already_are_limited_and_sampled_again() -> None:
     ):
         with pytest.raises(HeadscopeError, match="is open already"):
             open_texts(corpus, **options)
+
+
+@pytest.mark.parametrize(
+    ("texts", "name"), [(["A text."], "a list of texts"), ((t for t in ["A text."]), "a generator of texts")]
+)
+def test_what_a_program_gives_has_a_name_that_reads_well(texts: Any, name: str) -> None:
+    """It stands in sentences: “64 texts of a list of texts”."""
+    assert open_texts(texts).name == name

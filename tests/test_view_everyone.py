@@ -326,6 +326,10 @@ def test_on_a_phone_and_in_the_dark(browser: Any, address: str, seen: Inspection
     colour = page.locator(".headscope").evaluate("e => getComputedStyle(e).backgroundColor")
     assert max(map(int, re.findall(r"\d+", colour))) < 60
     busiest = Counter(k for pair in highs(seen, LAYER, HEAD, 0.5) for k in pair).most_common(1)[0][0]
+    assert "Tap a token or a cell." in page.inner_text(".text-page")
+    assert "Tap one to see it." in page.inner_text("aside")
+    assert "Click" not in page.inner_text(".text-page")
+    assert page.locator("header button:has-text('keys')").count() == 0
     page.tap(f".token[data-place='{busiest}']")
     tab.settle()
     assert classed(page, "high") == {i + j - busiest for i, j in highs(seen, LAYER, HEAD, 0.5) if busiest in (i, j)}

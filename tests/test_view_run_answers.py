@@ -60,6 +60,19 @@ def test_a_text_is_marked_as_the_report_marks_it(
         Desk(run_data=view_corpus).answer("run/heads/8/0/examples/repetition_preference/marked/0")
 
 
+@pytest.mark.parametrize("score", ["separator_focus_stop", "mean_distance"])
+def test_a_text_that_is_not_marked_ends_at_a_word_too(view_corpus: RunData, score: str) -> None:
+    """Without a model, in a saved file, by scores with nothing to mark: windows may cut a text in a word."""
+    rows = view_corpus.examples(3, 4, score)
+    assert any(not row["ends"] for row in rows)
+    for row in rows:
+        kept = row["short"].removesuffix(" …")
+        assert (kept != row["short"]) == (not row["ends"] or len(kept) < len(" ".join(row["text"].split())))
+        whole = next(p["text"] for p in headscope.passages() if p["text"].startswith(row["text"]))
+        follows = " ".join(whole.split())[len(kept) :][:1]
+        assert not follows.isalnum(), kept[-20:]
+
+
 def test_each_stack_of_a_run_is_answered_beside_the_others(stacks_run: headscope.Result) -> None:
     opened = RunData(stacks_run.stack("decoder"))
     with serving(Desk(run_data=opened)) as place, place.client() as client:

@@ -238,6 +238,15 @@ def test_a_text_can_be_typed(tab: Tab, address: str, embedded: headscope.Model) 
     assert page.locator(".panel .token").count() == 8
 
 
+def test_a_language_that_the_model_does_not_know_is_noticed(tab: Tab, address: str, embedded: headscope.Model) -> None:
+    page = tab.open(address)
+    german = "Das ist schön und größer als früher. Warum kommt niemand nach Hause, wenn die Sonne untergeht?"
+    tab.look_at(german)
+    assert page.inner_text(".text-page > .warnings") == embedded.inspect(german).unfamiliar != ""
+    tab.look_at("The cat saw the dog. The dog saw the cat.")
+    assert page.locator(".text-page > .warnings:visible").count() == 0
+
+
 @pytest.mark.long
 def test_what_is_no_text_is_answered_with_a_sentence(tab: Tab, address: str) -> None:
     page = tab.open(address)

@@ -1,6 +1,6 @@
 """
 Specialists: heads that stand out
-================================
+=================================
 
 Which heads stand out on all texts alike?
 """

@@ -77,9 +77,7 @@ def run_analyze(args: Namespace) -> None:
                 gpus_per_worker=args.gpus_per_worker, progress=_progress(args), **choices,
             )  # fmt: skip
     except KeyboardInterrupt as stopped:
-        called = os.path.basename(sys.argv[0])
-        called = "python -m headscope" if called == "__main__.py" else shlex.quote(called)
-        again = f"{called} {shlex.join(sys.argv[1:])}"
+        again = f"{show.called()} {shlex.join(sys.argv[1:])}"
         print(f"headscope: stopped; what is finished is kept in {args.out}. To go on: {again}", file=sys.stderr)
         stopped.add_note("the message is printed already")
         raise

@@ -86,10 +86,20 @@ def run_inspect(args: Namespace) -> None:
         print("\nsaved:", *files, sep="\n  ", file=where)
 
 
+def _is_a_file(text: str) -> bool:
+    """Whether what was given as a text names a file that is there, as for `headscope view`."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # a text may not be a possible name of a file
+        return False
+
+
 def _text(args: Namespace) -> str:
     if args.file is not None:
         return str(given_text(args.text, args.file, args.encoding))
     if args.text is not None and args.text != "-":
+        if _is_a_file(args.text):
+            raise HeadscopeError(f"{args.text!r} is a file", f"read the text in it with --file {args.text}")
         if re.fullmatch(r"\S+\.(txt|md|json|jsonl|csv|html)", args.text):
             print(f"headscope: taking {args.text!r} as the text; --file {args.text} reads a file", file=sys.stderr)
         return str(args.text)
@@ -300,7 +310,7 @@ def run_demo(args: Namespace) -> None:
         f"layer {layer}, head {head}: which tokens it reads",
     )
     show.table(["file", "what it shows"], [(str(f), m) for f, m in zip(files, meaning, strict=False)], text=(0, 1))
-    command = "headscope" if shutil.which("headscope") else sys.argv[0]
+    command = "headscope" if shutil.which("headscope") else show.called()
     show.paragraph("\nNow try your own", style="bold")
     texts = (f'{command} view "Your text."', f'{command} inspect "Your text."', f"{command} --help")
     for_what = ("all heads in the browser", "the same tables as here", "whole collections of texts, and the rest")

@@ -71,6 +71,15 @@ def add_look(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def read_names(text: str) -> list[str]:
+    """Names as the command line gives them.
+
+    >>> read_names("1a, 2")
+    ['1a', '2']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """How texts are read, and cut into windows."""
     read = parser.add_argument_group("reading texts")

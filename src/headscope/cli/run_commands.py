@@ -12,6 +12,7 @@ from headscope.cli.options import (
     add_model,
     add_reading,
     add_work,
+    read_names,
 )
 from headscope.control import USUAL
 from headscope.look import FIGURES
@@ -138,6 +139,18 @@ def figures(commands: Commands) -> None:
         action="append",
         metavar="NAME",
         help=f"only this figure: {', '.join(FIGURES)} or one-head; may be given more than once (default: all)",
+    )
+    parser.add_argument(
+        "--claims",
+        metavar="LIST",
+        type=read_names,
+        help="only these claims in findings and sensitivity, for example 1a,2,9 (default: all)",
+    )
+    parser.add_argument(
+        "--scores",
+        metavar="LIST",
+        type=read_names,
+        help="only these scores in trajectory and atlas, for example reach,sentence_preference (default: all)",
     )
     parser.add_argument(
         "--model",

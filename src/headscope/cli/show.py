@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import shlex
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +24,15 @@ if TYPE_CHECKING:
 
 WIDE = 110  # columns where the output is not a terminal
 FOLDED = 24  # columns that words may be folded to
+
+
+def called() -> str:
+    """What this program was started with, for a line to type again: its name where that is found, or its place."""
+    program = sys.argv[0]
+    name = os.path.basename(program)
+    if name == "__main__.py":
+        return "python -m headscope"
+    return shlex.quote(name if shutil.which(name) else program)
 
 
 class Terminal(Console):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headscope.result import Result
 
 EMBEDDED = "headscope/bert12"
+PAGE_HIGH = 9.5  # inches: what a page of a journal has room for
 
 
 def run_findings(args: Namespace) -> None:
@@ -78,8 +79,9 @@ def run_figures(args: Namespace) -> None:
         findings = result.findings(tau=args.tau, controls=controls) if wanted is None or "findings" in wanted else None
         model = model_for(result, args.model) if wanted is None or "one-head" in wanted else None
         drawn = draw_all(
-            result, findings=findings, controls=controls, model=model, tau=args.tau, only=wanted, look=look, tell=tell
-        )
+            result, findings=findings, controls=controls, model=model, tau=args.tau, only=wanted, scores=args.scores,
+            claims=args.claims, look=look, tell=tell,
+        )  # fmt: skip
         rows = []
         for each in drawn:
             if each.picture is None:
@@ -89,6 +91,15 @@ def run_figures(args: Namespace) -> None:
             number = f" (the paper's {each.entry.paper})" if each.entry.paper else ""
             rows.append((", ".join(str(file) for file in files), f"{each.entry.title}{number}"))
     show.table(["file", "what it shows"], rows, text=(0, 1))
+    if too_high := [
+        f"{each.entry.name} ({each.picture.get_figheight():.0f} in)"
+        for each in drawn
+        if look.printed and each.picture is not None and each.picture.get_figheight() > PAGE_HIGH
+    ]:
+        show.paragraph(
+            f"\nHigher than a journal's page: {', '.join(too_high)}. Of findings and sensitivity --claims draws some "
+            "claims, of trajectory and atlas --scores some scores; --no-caption leaves the words to your text."
+        )
 
 
 def run_report(args: Namespace) -> None:

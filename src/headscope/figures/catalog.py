@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headscope.figures.style import Picture
     from headscope.result.result import Result
 
-TAU, CONTROLS = "tau", "controls"
+TAU, CONTROLS, SCORES, CLAIMS = "tau", "controls", "scores", "claims"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Entry:
     paper: str
     reading: str
     draw: Callable[..., Any]  # a Picture, or the axes that were given
-    takes: tuple[str, ...] = (TAU,)  # which of the options that a report has: "tau", "controls"
+    takes: tuple[str, ...] = (TAU,)  # which options: "tau", "controls"; "scores" or "claims", of which it draws some
     one_panel: bool = False  # whether it can be drawn into given axes
 
 
-def _findings(result: Result, *, look: Look = SCREEN, **options: Any) -> Picture:
+def _findings(result: Result, *, claims: Collection[str] | None = None, look: Look = SCREEN, **options: Any) -> Picture:
     from headscope.figures.verdicts import findings_figure
 
-    return findings_figure(result, result.findings(**options), look=look)
+    return findings_figure(result, result.findings(**options), claims, look=look)
 
 
 def _later(module: str, function: str) -> Callable[..., Picture]:
@@ -61,7 +61,7 @@ _ALL = (
         "the smallest effect that matters. A claim holds where the whole bar lies beyond the grey and every mark at "
         "the right is a ✓; where only a control's mark is a ✗, it is qualified.",
         _findings,
-        (TAU, CONTROLS),
+        (TAU, CONTROLS, CLAIMS),
     ),
     Entry(
         "against-attention",
@@ -93,7 +93,7 @@ _ALL = (
         "heads. Lines of different colours are different readings of the same matrices: where they part, the "
         "score depends on vector length or on the threshold. The dashed grey line is where nothing would be preferred.",
         _later("layers", "trajectory"),
-        (TAU, CONTROLS),
+        (TAU, CONTROLS, SCORES),
     ),
     Entry(
         "distances-of-heads",
@@ -151,7 +151,7 @@ _ALL = (
         "where the claim holds. Where the mark changes along a line, the number depends on the choice and should be "
         "reported with it. Verdicts are given at the paper's thresholds only.",
         _later("thresholds", "sensitivity_figure"),
-        (),
+        (CLAIMS,),
     ),
     Entry(
         "atlas",
@@ -161,6 +161,7 @@ _ALL = (
         "across layers. Colours show one score each; single squares that stand out are candidates for specialists, and "
         "the figure on specialists says which of them other texts would confirm.",
         _later("atlas", "atlas"),
+        (TAU, SCORES),
     ),
     Entry(
         "specialists",

@@ -84,20 +84,24 @@ def trajectory(
         axes.set_xlabel("layer")
         axes.tick_params(labelbottom=True)
     attention = [each for each in quantities if each.read == "attention"]
+    read = any(way != AT_TAU for way in ways)  # legend and caption speak of what these scores have
+    none = [none_handle()] if any(np.isfinite(each.none) for each in quantities) else []
     handles = [
         *([Line2D([], [], label=ATTENTION_ITSELF.label, **ATTENTION_ITSELF.style())] if attention else []),
-        *way_handles(ways, any(each.read == "pairs" for each in quantities)), *control_handles(runs), none_handle(),
-        band_handle("95 % interval"), outline_handle("middle half of the heads, for the first line"), thirds_handle(),
+        *way_handles(ways, any(each.read == "pairs" for each in quantities)), *control_handles(runs),
+        *none, band_handle("95 % interval"), outline_handle("middle half of the heads, for the first line"),
+        thirds_handle(),
     ]  # fmt: skip
     every = [each.label for each in quantities if each.read in ("order", "maps")]
     return finish(
         figure,
         run_caption(result, at),
-        "Lines: the median over a layer's heads; bands in their colour: 95 % intervals "
-        f"({resample.how}). {BY_READING}"
+        f"Lines: the median over a layer's heads; bands in their colour: 95 % intervals ({resample.how})."
+        + (f" {BY_READING}" if read else "")
         + (f" The latter in: {'; '.join(every)}." if every else "")
-        + " Outlined: the middle half of the heads, for the first line. Grey and dashed: no effect. Tinted: early and "
-        "final thirds."
+        + " Outlined: the middle half of the heads, for the first line."
+        + (" Grey and dashed: no effect." if none else "")
+        + " Tinted: early and final thirds."
         + (f" Thin and grey: control runs, read as the first line is ({_patterns(runs)})." if runs else ""),
         panels=list(grid.flat)[: len(quantities)], handles=handles, names=[each.label for each in quantities],
     )  # fmt: skip

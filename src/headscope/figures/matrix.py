@@ -19,6 +19,7 @@ from headscope.figures.style import (
     Picture,
     dressed,
     finish,
+    letter_height,
     place,
     placed_picture,
     symmetric_limit,
@@ -91,12 +92,13 @@ def head_figure(inspection: Inspection, layer: int, head: int, theta: float, *, 
     high = page.side * min(1.0, len(window) / len(keys))
     foot = page.below + (page.line if page.beside else 0)
     if page.beside:
-        figure = placed_picture(look, page.width, foot + max(high, page.side) + page.received, title)
+        above = page.received + letter_height(look)
+        figure = placed_picture(look, page.width, foot + max(high, page.side) + above, title)
         left = place(figure, page.left, foot, page.side, high)
         right = place(figure, page.left + page.side + page.between, foot, page.side, page.side)
     else:
         second = foot + page.side + page.strip + 0.1 + page.below + page.line
-        figure = placed_picture(look, page.width, second + high + page.received, title)
+        figure = placed_picture(look, page.width, second + high + page.received + letter_height(look), title)
         left = place(figure, page.left, second, page.side, high)
         right = place(figure, page.left, foot, page.side, page.side)
     bars, blue = _attention(left, inspection, layer, head, theta, page.labels)

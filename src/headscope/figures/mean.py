@@ -34,7 +34,7 @@ def mean_matrices(result: Result, *, look: Look = SCREEN) -> Picture:
     columns = panel_columns(figure, len(layers), 2.2)
     rows = -(-len(layers) // columns)
     wide = figure.get_figwidth() / columns
-    figure.body = rows * (wide - 0.1)
+    figure.body = rows * (wide - 0.1) + (rows > 1) * 4 * points("small") / 72
     grid: Any = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(layers) :]:
         axes.set_visible(False)
@@ -49,8 +49,10 @@ def mean_matrices(result: Result, *, look: Look = SCREEN) -> Picture:
         axes.set(xlabel="place in the window (tokens)", ylabel="place in the window (tokens)")
         axes.locator_params(nbins=max(2, int(wide / (4.5 * points("small") / 72))), integer=True)
     shown = list(grid.flat)[: len(layers)]
-    bar = figure.colorbar(image, ax=shown, shrink=0.6 if rows == 1 else 0.4, pad=0.01, aspect=25, fraction=0.04)
-    dressed(bar, "mean S over its largest").ax.set_ylim(least, 1)
+    # Beside one row it is as high as that; beside one of several it would seem to belong to that one, and stands below.
+    where: Any = {"location": "right", "aspect": 25} if rows == 1 else {"location": "bottom", "aspect": 30}
+    bar = dressed(figure.colorbar(image, ax=shown, pad=0.01, fraction=0.04, **where), "mean S over its largest")
+    (bar.ax.set_ylim if rows == 1 else bar.ax.set_xlim)(least, 1)
     return finish(
         figure, run_caption(result), "Mean over texts and heads; white on the diagonal and where few texts reach.",
         panels=shown, names=[f"layer {layer}" for layer in layers],

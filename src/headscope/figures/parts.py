@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from headscope.errors import counted
+from headscope.errors import HeadscopeError, counted
 from headscope.figures.colours import BASE, CONTROL, CONTROL_DASHES, CONTROL_LABELS, MISSING, THIRDS_SHADE, WAYS
 from headscope.measures.block_sums import THIRDS, BlockSums
 from headscope.windows.text import in_a_line
@@ -32,6 +32,22 @@ def run_caption(result: Result, tau: float | None = None) -> str:
     if tau is not None:
         parts.append(f"S by {result.readings[0]}, τ = {tau:g}" + " by rank" * (settings["scale"] == "rank"))
     return ", ".join(parts)
+
+
+def chosen_claims(known: Iterable[str], wanted: Collection[str] | None) -> list[str]:
+    """The claims that are asked for by their keys, in the order of the claims; all of them without.
+
+    >>> chosen_claims(["1a", "2", "9"], ["9", "1a"])
+    ['1a', '9']
+    """
+    keys = list(dict.fromkeys(known))
+    if wanted is None:
+        return keys
+    wanted = [wanted] if isinstance(wanted, str) else list(wanted)
+    for key in wanted:
+        if key not in keys:
+            raise HeadscopeError(f"there is no claim {key!r} in this figure", f"use some of {', '.join(keys)}")
+    return [key for key in keys if key in wanted]
 
 
 def sorted_controls(result: Result, controls: Sequence[Result]) -> Runs:

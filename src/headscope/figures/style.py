@@ -147,13 +147,16 @@ def finish(
     """Put the title and a legend above, say below what is shown, and letter the panels; empty lines are left out.
 
     The figure grows by what is put above and below, so that panels keep their size. `names` are of panels, for those
-    who cannot see them.
+    who cannot see them. A single panel has a letter only where one was named, before the title: it is a panel of a
+    figure that somebody puts together, and nothing of it may lie under the letter.
     """
     look, width = figure.look, figure.get_figwidth()
     shown = [in_a_line(line) for line in lines if line]  # names in it may hold anything
     also = [f"panels: {', '.join(names)}"] if names else []
     figure.caption = "; ".join([*shown, *also])
-    title = wrapped(figure.heading, width - 2 * EDGE, "large", "bold") if look.title else ""
+    alone = look.letter(0) if len(panels) == 1 and isinstance(look.letters, str) else ""
+    heading = " ".join(part for part in (alone, figure.heading * look.title) if part)
+    title = wrapped(heading, width - 2 * EDGE, "large", "bold") if heading else ""
     below = "\n".join(wrapped(line, width - 2 * EDGE, "small") for line in shown) if look.caption else ""
     columns, legend = _legend_size(handles, width)
     above = (_height(title, "large") + 2 * EDGE) * bool(title)
@@ -182,7 +185,7 @@ def finish(
         engine.set(rect=(0, under / whole, 1, figure.body / whole))
     for axes, left, bottom, wide, high in figure.placed:
         axes.set_position((left / width, (under + bottom) / whole, wide / width, high / whole))
-    for number, axes in enumerate(panels):
+    for number, axes in enumerate(panels if len(panels) > 1 else ()):
         letter(axes, look.letter(number))
     return figure
 
@@ -222,6 +225,11 @@ def letter(axes: Any, text: str) -> None:
             text, (0, 1), (-2, 3), xycoords="axes fraction", textcoords="offset points", ha="right", va="bottom",
             fontsize="large", fontweight="bold", annotation_clip=False,
         )  # fmt: skip
+
+
+def letter_height(look: Look) -> float:
+    """Inches above the uppermost panels that their letters take, for figures whose panels are put at places."""
+    return (LINE * points("large") + 3) / 72 if look.letters else 0.0
 
 
 def _height(text: str, size: str) -> float:

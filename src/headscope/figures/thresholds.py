@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -13,7 +14,7 @@ from matplotlib.patches import Patch
 from headscope.choices import THRESHOLDS
 from headscope.figures.colours import BASE, STATE_INKS, STATE_VERDICTS, TOO_SMALL, VERDICT_INKS, WAYS
 from headscope.figures.fonts import balanced, in_style, points
-from headscope.figures.parts import band_handle, run_caption
+from headscope.figures.parts import band_handle, chosen_claims, run_caption
 from headscope.figures.style import (
     Picture,
     by_logarithms,
@@ -95,14 +96,17 @@ def _drawn(shares: Any) -> Any:
 
 
 @in_style
-def sensitivity_figure(result: Result, *, look: Look = SCREEN) -> Picture:
+def sensitivity_figure(result: Result, claims: Collection[str] | None = None, *, look: Look = SCREEN) -> Picture:
     """Every statistic over the threshold that it depends on, with its interval and whether it passes."""
     swept = result.sensitivity(draws=DRAWS)
     every = [swept.isel(claim=k) for k in range(swept.sizes["claim"])]
-    rows_of = [row for row in every if str(row["over"].values)]
+    swept_over = [row for row in every if str(row["over"].values)]
+    drawn = chosen_claims(map(_key, swept_over), claims)
+    rows_of = [row for row in swept_over if _key(row) in drawn]
     without = [str(row["claim"].values) for row in every if not str(row["over"].values)]
-    figure = picture(look, 11.4, 1.0, "The claims' numbers at other thresholds")
-    columns = panel_columns(figure, COLUMNS - 1 if look.printed else COLUMNS, 2.0)
+    most = min(COLUMNS - 1 if look.printed else COLUMNS, len(rows_of))
+    figure = picture(look, 2.85 * most, 1.0, "The claims' numbers at other thresholds")
+    columns = panel_columns(figure, most, 2.0)
     rows = -(-len(rows_of) // columns)
     wide = figure.get_figwidth() / columns
     high = max(1.8 * look.size / 9, min(2.3, 0.85 * wide))
@@ -128,6 +132,11 @@ def sensitivity_figure(result: Result, *, look: Look = SCREEN) -> Picture:
         handles=[*states, band_handle("95 % interval", WAYS[AT_TAU].colour, BAND),
                  Patch(color=TOO_SMALL, linewidth=0, label="short of the smallest effect that matters"), own],
     )  # fmt: skip
+
+
+def _key(row: Any) -> str:
+    """The claim of a row: claim 2 has two."""
+    return str(row["claim"].values).split()[0]
 
 
 def _mark(state: str) -> dict[str, Any]:
@@ -161,7 +170,7 @@ def _swept(axes: Any, row: Any, own: float, inches: float) -> None:
         axes.set_ylim(min(bottom, bound), max(top, bound + 0.03 * (bound - bottom)))
         axes.axhspan(axes.get_ylim()[0], bound, color=TOO_SMALL, linewidth=0, zorder=0)
     axes.set_xlabel("τ" if str(row["over"].values) == "tau" else "θ")
-    claim = str(row["claim"].values).split()[0]
+    claim = _key(row)
     axes.set_title(f"claim {claim}*" if claim in OTHERWISE else f"claim {claim}")
     axes.set_ylabel(balanced(str(row["statistic"].values), inches - 0.4, "small"), fontsize="small")
     plain_axes(axes)

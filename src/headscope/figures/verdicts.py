@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.patches import Patch
 
 from headscope.figures.colours import BASE, CONTROL, STATE_INKS, TOO_SMALL, VERDICT_INKS, WAYS
 from headscope.figures.fonts import balanced, in_style, points, text_width, wrapped
-from headscope.figures.parts import run_caption, upright_handle
+from headscope.figures.parts import chosen_claims, run_caption, upright_handle
 from headscope.figures.style import Picture, by_logarithms, finish, place, placed_picture, spread_widely
 from headscope.findings.checks import Check
 from headscope.findings.claims import CLAIMS
@@ -32,9 +33,12 @@ NARROW = 8.2  # inches, at the size of letters on a screen: less has claims and 
 
 
 @in_style
-def findings_figure(result: Result, findings: Findings, *, look: Look = SCREEN) -> Picture:
+def findings_figure(
+    result: Result, findings: Findings, claims: Collection[str] | None = None, *, look: Look = SCREEN
+) -> Picture:
     """A line for each statistic on its own scale: number and interval, the readings under it; marks; the verdict."""
-    lines = [(finding, each) for finding in findings for each in finding.statistics]
+    drawn = chosen_claims((finding.key for finding in findings), claims)
+    lines = [(finding, each) for finding in findings if finding.key in drawn for each in finding.statistics]
     width = look.inches(11.6)
     unit = look.size / 9
     narrow = width < NARROW * unit

@@ -40,7 +40,7 @@ def _holds(findings: Sequence[Finding], apart: Sequence[Finding], number: int) -
         said = f"{len(findings)} of {number} statements {_verb(findings, 'hold')}: {_named(findings)}."
     if apart:
         more = " more" if findings else ""
-        said += f" {len(apart)}{more} {_verb(apart, 'pass')} the controls that the method asks for: {_named(apart)}."
+        said += f" {len(apart)}{more} {_verb(apart, 'hold')} by the method's rule: {_named(apart)}."
     return said
 
 

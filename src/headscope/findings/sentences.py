@@ -28,7 +28,7 @@ def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     beside = "; ".join([*_beside(finding), *_control_runs(finding)])
     if beside:
         measured = f"{measured.removesuffix('.')} ({beside})."
-    judged = [_judged(finding), _rotated_too(finding), _nothing_learned(finding)]
+    judged = [_judged(finding), _nothing_learned(finding)]
     parts = [measured, *judged, _pooled_apart(finding), _both_sides(finding)]
     return " ".join(part for part in parts if part)
 
@@ -169,9 +169,12 @@ def _judged(finding: Finding) -> str:
         return f"No verdict: {finding.reason}."
     if finding.verdict == "holds":
         beyond = f"The whole interval lies beyond {bounds}"
+        if also := _rotated_too(finding):
+            return f"{beyond}, and the controls that the method asks for pass: by that rule it holds. {also}"
         return f"{beyond}, and every control that the claim has passes: it holds."
     if finding.verdict == "qualified":
-        return f"Qualified: it lies beyond {bounds}, but it depends {_depends_on(finding)}."
+        said = f"Qualified: it lies beyond {bounds}, but it depends {_depends_on(finding)}."
+        return f"{said} {_rotated_too(finding)}".strip()
     if finding.verdict == "does not hold":
         short = [each for each in finding.statistics if each.state == FAILS]
         cosine = [each for each in finding.controls if each.reading == "cosine" and not each.run]
@@ -201,13 +204,13 @@ def with_rotated_too(finding: Finding) -> list[RunNumber]:
 
 
 def _rotated_too(finding: Finding) -> str:
-    """What becomes of the verdict then."""
+    """What the claim's own controls do not ask, and a run beside them answers."""
     found = ", ".join(f"{run.value:z.{finding.digits}f}" for run in with_rotated_too(finding))
     if not found:
         return ""
     return (
-        "But where the boundaries of sentences are rotated, so that they mean nothing, the effect is there as well "
-        f"({found}): it is not about sentences."
+        "None of its controls asks whether it is about sentences, and it is not: with rotated boundaries, which mean "
+        f"nothing, the effect is there as well ({found})."
     )
 
 

@@ -13,9 +13,9 @@ from headscope.findings.resampling import Resampling
 from headscope.findings.showing import beyond_permuted
 from headscope.findings.specialists import SPECIALIST
 from headscope.look import SCREEN, Look
-from headscope.report.excerpts import Excerpt, excerpt
 from headscope.report.marks import Mark, focal_tokens, repetitions, sentence_stops, similar_in_sentence
 from headscope.result.rows import row_paths
+from headscope.windows.excerpts import Excerpt, excerpt
 from headscope.windows.text import in_a_line, visible
 
 if TYPE_CHECKING:

@@ -85,13 +85,12 @@ def reproduce(
     say("comparing the claims with the numbers")
     findings = result.findings(controls=beside)
     write_json(folder / "findings.json", findings)
-    draw = partial(
-        draw_all, result, findings=findings, controls=beside, model=trained, tell=lambda title: say(f"drawing: {title}")
-    )
-    drawn = draw(look=IN_REPORT)
+    draw = partial(draw_all, result, findings=findings, controls=beside, model=trained)
+    drawn = draw(look=IN_REPORT, tell=lambda title: say(f"drawing for the report: {title}"))
+    files = drawn if look == IN_REPORT else draw(look=look, tell=lambda title: say(f"drawing a file: {title}"))
     saved = [
         each.picture.save(folder / "figures" / f"{each.entry.name}.{kind}")
-        for each in (drawn if look == IN_REPORT else draw(look=look))
+        for each in files
         if each.picture is not None
         for kind in formats
     ]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError, brief, counted
-from headscope.figures.catalog import CONTROLS, FIGURES, TAU, Entry
+from headscope.figures.catalog import CLAIMS, CONTROLS, FIGURES, SCORES, TAU, Entry
 from headscope.figures.colours import STATE_VERDICTS, VERDICT_INKS
 from headscope.files import make_folder_for, write_whole
 from headscope.findings import showing
+from headscope.findings.claims import claim
 from headscope.findings.in_short import in_short
+from headscope.findings.sentences import with_rotated_too
 from headscope.findings.showing import TAKEN_AWAY
 from headscope.look import SCREEN, Look
 from headscope.measures.quantities import named, shown_in
@@ -95,6 +97,7 @@ def write_report(
         heads=_heads(result, findings.tau, controls),
         roles=roles(result, findings.tau, _if_same(model, result), controls),
         answer=in_short(findings),
+        with_rotated_too=with_rotated_too,
         taken=[(kind, TAKEN_AWAY[kind]) for kind in dict.fromkeys(run.kind for f in findings for run in f.runs)],
         scores=[each for each in dict.fromkeys([*shown_in("heads"), *shown_in("layers")]) if each.is_in(kept)],
         texts=about_texts(result),
@@ -130,12 +133,21 @@ def draw_all(
     model: Model | None = None,
     tau: float | None = None,
     only: Sequence[str] | None = None,
+    scores: Collection[str] | None = None,
+    claims: Collection[str] | None = None,
     look: Look = SCREEN,
     tell: Callable[[str], None] | None = None,
 ) -> list[Drawn]:
-    """Every figure of the catalogue, and that of one head where the model is at hand; or those that `only` names."""
+    """Every figure of the catalogue, and that of one head where the model is at hand; or those that `only` names.
+
+    Of `scores` and `claims` are drawn those that are named, in the figures that have a panel for each.
+    """
     from headscope.figures.verdicts import findings_figure
 
+    for score in scores or ():
+        named(score)  # refused where there is none, as is a claim
+    for key in claims or ():
+        claim(key)
     names = list(FIGURES) if only is None else list(only)
     for name in names:
         if name not in FIGURES and name != ONE_HEAD.name:
@@ -148,10 +160,10 @@ def draw_all(
             drawn.append(_try(ONE_HEAD, lambda: one_head(result, tau, checked(model, result), look, controls), tell))
             continue
         entry = FIGURES[name]
-        given = {TAU: tau, CONTROLS: controls}
+        given = {TAU: tau, CONTROLS: controls, SCORES: scores, CLAIMS: claims}
         options: dict[str, Any] = {option: given[option] for option in entry.takes}
         if name == "findings" and findings is not None:
-            drawn.append(_try(entry, partial(findings_figure, result, findings, look=look), tell))
+            drawn.append(_try(entry, partial(findings_figure, result, findings, claims, look=look), tell))
         else:
             drawn.append(_try(entry, partial(entry.draw, result, look=look, **options), tell))
     return drawn

@@ -324,7 +324,9 @@ def open_texts(
     def items() -> Iterator[Record | Bad]:
         return (from_item(f"item {number}", item, how.fields) for number, item in enumerate(source))
 
-    return Corpus(items, repeatable=repeatable, name=f"{type(source).__name__} of texts", **taken)
+    kind = type(source).__name__
+    article = "an" if kind[0] in "aeiouAEIOU" else "a"
+    return Corpus(items, repeatable=repeatable, name=f"{article} {kind} of texts", **taken)
 
 
 def file_options(

@@ -59,6 +59,7 @@ def header(inspection: Inspection, readings: Sequence[str]) -> dict[str, Any]:
         "readings": list(readings),
         "bands": band_ends(len(window)),
         "maps_kept": inspection.captured.weights is not None,
+        "unfamiliar": inspection.unfamiliar,
     }
 
 

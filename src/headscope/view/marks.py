@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headscope.errors import HeadscopeError
+from headscope.windows.excerpts import excerpt
 
 if TYPE_CHECKING:
     from headscope.models.model import Model
@@ -48,7 +49,6 @@ class Marks:
 def _marked(run: RunData, model: Model, place: tuple[int, int], score: str, number: int) -> dict[str, Any]:
     # The report loads torch, which the page of a run does not wait for.
     from headscope.report.examples import KINDS, spans_to_mark
-    from headscope.report.excerpts import excerpt
 
     texts = run.examples(*place, score)
     if number >= len(texts) or not can_be_marked(score):

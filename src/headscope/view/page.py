@@ -16,6 +16,9 @@ from headscope.figures.colours import style_variables
 from headscope.view.desk import Answer
 
 ENTRY = "main.js"
+# Style sheets in the order in which they count: what is on every page, a text and its heads, one head and its numbers
+# with their charts, a run; at last what changes where there is little room.
+SHEETS = ("page.css", "text.css", "head.css", "run.css", "narrow.css")
 # Colours that figures and report have as well, before the style sheet that uses them.
 COLOURS = ".headscope {{{}}} .headscope[data-theme=dark] {{{}}} "
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([a-z]+)\.js";\n', re.MULTILINE)
@@ -38,7 +41,7 @@ def module() -> str:
     (False, True)
     """
     folder = resources.files("headscope.view") / "web"
-    sheet = (folder / "style.css").read_text(encoding="utf-8")
+    sheet = " ".join((folder / name).read_text(encoding="utf-8") for name in SHEETS)
     style = COLOURS.format(style_variables(), style_variables(dark=True)) + " ".join(sheet.split())
     joined: dict[str, str] = {}
 
@@ -47,7 +50,7 @@ def module() -> str:
             return
         if name in above:
             raise ValueError(f"files import each other in a circle: {' → '.join([*above, name])}")
-        source = (folder / name).read_text(encoding="utf-8").replace('"{style.css}"', json.dumps(style))
+        source = (folder / name).read_text(encoding="utf-8").replace('"{sheets}"', json.dumps(style))
         for _, needed in IMPORT.findall(source):
             join(f"{needed}.js", (*above, name))
         plain = INDENT.sub("", COMMENT.sub("", IMPORT.sub(r"const \1 = in_\2;\n", source)))

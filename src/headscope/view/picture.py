@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from headscope.choices import BINS, READINGS
+from headscope.errors import counted
 from headscope.view.desk import Desk
 from headscope.windows.text import in_a_line
 
@@ -107,7 +108,7 @@ def _of_run(desk: Desk) -> Picture:
     about = desk.run.about
     return Picture(
         "All heads of the run, by score",
-        f"{about['model']} · {about['stack']} · {about['windows']:,} windows of {about['texts']}",
+        f"{about['model']} · {about['stack']} · {counted(about['windows'], 'window')} of {about['texts']}",
         _png(atlas(desk.run.result)),
         "every head of every layer as a square, for each score",
         (),

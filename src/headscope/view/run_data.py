@@ -39,10 +39,10 @@ from headscope.view.marks import can_be_marked
 from headscope.view.packing import pack
 from headscope.view.purity import SORTED_BY_PURITY, of_run
 from headscope.view.run_curves import STEPS, Curves
+from headscope.windows.excerpts import excerpt
 from headscope.windows.text import in_a_line, visible
 
-EXAMPLES = 5  # texts to a head and score …
-LONGEST = 600  # … and characters of each that are shown
+EXAMPLES = 5  # texts to a head and score
 TAUS_KEPT = 2  # thresholds whose draws are in memory: answers are small and are all kept, draws are not
 FOCAL = ("focal_unique", "focal_null", "focal_mixed")  # drawn together
 OF_LAYERS = ("value", "low", "high", "lower_quartile", "upper_quartile", "beyond", "pooled")
@@ -295,14 +295,15 @@ class RunData:
         texts = []
         for _, row in rows.iterrows():
             text, focal = str(row["text"]), row["focal_token"]
+            begins, ends = (_unless_not(row[name]) for name in ("starts_text", "ends_text"))
             texts.append(
                 {
                     "id": in_a_line(str(row["id"])),
                     "text": text,
-                    "short": in_a_line(" ".join(text[:LONGEST].split())) + (" …" if len(text) > LONGEST else ""),
+                    "short": str(excerpt(text, (), begins=begins, ends=ends)),
                     "score": plain(float(row[score])),
-                    "begins": _unless_not(row["starts_text"]),
-                    "ends": _unless_not(row["ends_text"]),
+                    "begins": begins,
+                    "ends": ends,
                     "high_pairs": int(row["high_pairs"]),
                     "focal_token": visible(str(focal)) if isinstance(focal, str) else None,
                 }

@@ -5,6 +5,11 @@
 
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
+/** Whether one points with a finger here, which hovers over nothing and has no keys. */
+export function byTouch() {
+  return matchMedia("(hover: none)").matches;
+}
+
 /**
  * @param {Element} element
  * @param {Attributes} attributes
@@ -148,6 +153,15 @@ export function shown(value, digits = 2) {
   if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
   const written = Number.isInteger(value) && digits === 0 ? value.toLocaleString("en") : value.toFixed(digits);
   return /^-0(\.0*)?$/.test(written) ? written.slice(1) : written;
+}
+
+/**
+ * A number with what is counted, one of it or several.
+ * @param {number} number
+ * @param {string} noun
+ */
+export function counted(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /**

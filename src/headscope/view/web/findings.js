@@ -286,7 +286,12 @@ export function findingsView({ run, store }) {
     /** @param {any} answer */
     take: (answer) => {
       found = answer;
-      refill(warnings, ...answer.warnings.map((/** @type {string} */ each) => html("li", {}, each)));
+      refill(
+        warnings,
+        ...answer.warnings.map((/** @type {string} */ each) =>
+          html("li", {}, `${each[0].toUpperCase()}${each.slice(1)}.`),
+        ),
+      );
       show();
     },
     /** @param {any} answer */

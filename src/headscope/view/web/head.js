@@ -14,7 +14,7 @@
  *   id: string, model: string, stack: string, shown: string, layers: number[], heads: number,
  *   options: Record<string, any>, texts: string[], first: number, total: number, tokens: Tokens, keys: Tokens | null,
  *   same_labels: string[], scores: Score[], relations: string[], readings: string[], bands: number[],
- *   maps_kept: boolean, stacks?: string[],
+ *   maps_kept: boolean, unfamiliar: string, stacks?: string[],
  * }} Text
  */
 

@@ -1,6 +1,6 @@
 // Where the viewer begins: on its own page, in a single file, or in a notebook's cell.
 
-import { html, refill } from "./dom.js";
+import { byTouch, html, refill } from "./dom.js";
 import { phoneDialog } from "./phone.js";
 import { runPage } from "./runpage.js";
 import { fileSource, kernelSource, serverSource } from "./source.js";
@@ -145,7 +145,13 @@ export async function mount(place, asked, { state: given, keep, whole, meanwhile
         "div",
         { class: "buttons" },
         colours,
-        html("button", { type: "button", class: "small", title: "keys (?)", onclick: () => help.showModal() }, "keys"),
+        byTouch()
+          ? null // what there is to tap can be seen
+          : html(
+              "button",
+              { type: "button", class: "small", title: "keys (?)", onclick: () => help.showModal() },
+              "keys",
+            ),
       ),
     ),
     problem,

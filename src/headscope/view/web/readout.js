@@ -1,6 +1,6 @@
 // What is pointed at, in words: a token, two of them, or one of cross-attention's source.
 
-import { html, shown } from "./dom.js";
+import { byTouch, html, shown } from "./dom.js";
 import { related } from "./numbers.js";
 
 /** @typedef {import("./head.js").Head} Head */
@@ -16,7 +16,7 @@ import { related } from "./numbers.js";
  */
 export function readoutLines(head, text, token, other, step, crossed) {
   if (crossed && token < 0 && other >= 0) return ofSource(head, text, other);
-  if (token < 0) return ["Point at a token or a cell; click to keep the token."];
+  if (token < 0) return [byTouch() ? "Tap a token or a cell." : "Point at a token or a cell; click to keep the token."];
   const ofTwo = other >= 0 && (crossed || other !== token);
   return ofTwo ? ofPair(head, text, token, other, crossed) : ofToken(head, text, token, step);
 }

@@ -1,7 +1,7 @@
 // The texts of a run that show a head's score most, each with what it is an example of marked in it: one text is an
 // illustration, and its number no finding.
 
-import { html, refill, shown } from "./dom.js";
+import { counted, html, refill, shown } from "./dom.js";
 
 /** @typedef {import("./source.js").Source} Source */
 /** @typedef {import("./state.js").State} State */
@@ -57,7 +57,7 @@ export function runExamples({ source, run, onopen }) {
    * @param {() => void} onlook
    */
   function article(each, words, chosen, onlook) {
-    const pairs = `${each.high_pairs.toLocaleString("en")} similar pair${each.high_pairs === 1 ? "" : "s"}`;
+    const pairs = counted(each.high_pairs, "similar pair");
     const focal = each.focal_token ? [" · focal token ", html("bdi", { class: "quoted" }, each.focal_token)] : [];
     return html(
       "article",

@@ -2,7 +2,7 @@
 // head. Heads are shown first; findings take longer and come when they are ready.
 
 import { STACKS, exportMenu, switchOf, thresholdSlider } from "./controls.js";
-import { bringIntoView, html, refill } from "./dom.js";
+import { bringIntoView, counted, html, refill } from "./dom.js";
 import { explainer } from "./explanations.js";
 import { saveFile } from "./exports.js";
 import { findingsView } from "./findings.js";
@@ -210,9 +210,7 @@ export function runPage({ source, store, theme, tell, fail, onphone }) {
         runScore: known ? state.runScore : (scores.find(isUsual) ?? scores[0]).name,
       });
       run = answer;
-      tell(
-        `${run.model} · ${run.stack} · ${run.windows.toLocaleString("en")} windows of ${run.texts} · ${run.interval}`,
-      );
+      tell(`${run.model} · ${run.stack} · ${counted(run.windows, "window")} of ${run.texts} · ${run.interval}`);
       views = makeViews(run);
       refill(
         controls,

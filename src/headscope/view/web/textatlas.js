@@ -1,6 +1,6 @@
 // The atlas of one text: a thumbnail of every head, and its scores at every τ. It fills layer by layer.
 
-import { html, progressView, refill, shown } from "./dom.js";
+import { byTouch, html, progressView, refill, shown } from "./dom.js";
 import { atlasView, paintThumbnail, PURITY, purityWords, SORTED_BY_PURITY } from "./atlas.js";
 
 /** @typedef {import("./atlas.js").Tile} Tile */
@@ -106,7 +106,8 @@ export function textAtlas({ source, store, theme, onscores, onpressed }) {
     atlas?.arrange(tiles(), state.ranked, chosen);
     const pure = state.ranked && state.score === SORTED_BY_PURITY;
     refill(meaning, chosen?.meaning ?? "", pure ? html("span", { class: "sorted-by" }, ` ${PURITY}`) : null);
-    refill(hint, `${state.ranked ? "The first is the largest." : "Rows are layers."} Click, or use the arrow keys.`);
+    const how = byTouch() ? "Tap one to see it." : "Click, or use the arrow keys.";
+    refill(hint, `${state.ranked ? "The first is the largest." : "Rows are layers."} ${how}`);
     onscores();
   }
 

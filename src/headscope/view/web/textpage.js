@@ -2,7 +2,7 @@
 
 import { askingForm } from "./asking.js";
 import { controlBar } from "./controls.js";
-import { bringIntoView, html } from "./dom.js";
+import { bringIntoView, html, refill } from "./dom.js";
 import { readingOf } from "./head.js";
 import { panelView } from "./panel.js";
 import { differing, SHOWN } from "./state.js";
@@ -74,12 +74,14 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
   });
   const panels = html("div", { class: "panels" }, panel.root);
   const pinned = textPin({ source, store, theme, fail, texts, panels, onhover: share, onscores: showScores });
+  const strange = html("p", { class: "warnings", role: "note" });
   const beginning = textBeginning(about, (words) => texts.ask(words, {}));
   const root = html(
     "div",
     { class: "text-page" },
     asking.form,
     beginning,
+    strange,
     controls.bar,
     html("div", { class: "columns" }, atlas.side, panels),
   );
@@ -130,6 +132,7 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
   function lose(error) {
     text = null;
     asking.clear();
+    refill(strange);
     root.classList.add("without");
     tell(about.model?.name ?? "");
     fail(error);
@@ -164,10 +167,9 @@ export function textPage({ source, store, about, theme, tell, fail, onphone }) {
       atlas.follow();
       atlas.choose(layer, head);
       const unknown = next.tokens.unknown.filter(Boolean).length;
-      const strange = unknown ? ` · ${unknown} of them unknown to this model, which cannot tell one from another` : "";
-      tell(
-        `${next.model} · ${next.stack} · ${next.shown}${next.texts.length > 1 ? " · a pair of texts" : ""}${strange}`,
-      );
+      const alike = unknown ? ` · ${unknown} of them unknown to this model, which cannot tell one from another` : "";
+      refill(strange, next.unfamiliar);
+      tell(`${next.model} · ${next.stack} · ${next.shown}${next.texts.length > 1 ? " · a pair of texts" : ""}${alike}`);
       await panel.show(next, layer, head, reading);
       await atlas.fill(next, reading, wanted);
       if (!wanted()) return;

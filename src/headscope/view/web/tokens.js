@@ -1,6 +1,6 @@
 // The text itself, token by token, sentence by sentence; arcs between the tokens that a head finds most alike.
 
-import { headName, html, vector } from "./dom.js";
+import { byTouch, headName, html, vector } from "./dom.js";
 import { css, ink, palette, paletteOf, signed } from "./colours.js";
 import { strongestOf } from "./shades.js";
 
@@ -78,7 +78,7 @@ export function tokensView(text, events) {
   };
   list.addEventListener("pointerover", (event) => {
     // On a phone whatever comes to lie under a finger that has scrolled is not pointed at.
-    if (event.pointerType !== "touch" && !matchMedia("(hover: none)").matches) events.onhover(which(event));
+    if (event.pointerType !== "touch" && !byTouch()) events.onhover(which(event));
   });
   list.addEventListener("pointerleave", () => events.onhover(-1));
   list.addEventListener("click", (event) => events.onpick(which(event)));
