@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
 import headscope
 from cuda_on_cpu import cpu_kernels
-from headscope.choices import CUDA, CUDA_EAGER, Choices
+from headscope.choices import COMPILED, CUDA, CUDA_EAGER, Choices
 from headscope.errors import HeadscopeError
+from headscope.measures.cuda import slab_layers
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.runs import paths
 from runs import TEXTS, Counting, Tiny, run, same_bytes, stop_after
@@ -63,6 +66,34 @@ def test_attention_that_is_computed_gives_the_numbers_of_attention_that_is_given
         np.testing.assert_allclose(x, y, rtol=0.03, atol=0.03 * np.abs(y).max(), err_msg=name)
     for name in ("texts", "base_pairs", "position_pairs"):
         np.testing.assert_array_equal(computed[name].values, given[name].values)
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+@pytest.mark.parametrize("batch", [1, 4])  # one window has no padding, so that a model needs no mask, or one for all
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_runs_of_long_windows_give_the_same_numbers(
+    kind: str, batch: int, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the model's precision, from queries and keys, slab by slab."""
+    monkeypatch.setattr(slab_layers, "NUMBERS_OF_SLAB", 1)  # as few rows as can be
+    tokenizer = copy.deepcopy(tiny("gpt2").tokenizer)
+    tokenizer.model_max_length = 640
+    # Weights are large enough that attention is not even, where correlations would be of what is rounded.
+    size = {"vocab_size": len(tokenizer), "attn_implementation": "eager", "initializer_range": 0.3}
+    torch.manual_seed(0)
+    network = (
+        GPT2Model(GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=640, **size))
+        if kind == "gpt2"
+        else BertModel(BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+                                  max_position_embeddings=640, **size))
+    )  # fmt: skip
+    model = headscope.load(network.eval(), tokenizer)
+    texts = [*TEXTS[:2], " ".join(TEXTS[:4])]
+    options = {"window": 600, "batch_size": batch, "shard_size": 3}
+    computed = run(model, texts, out=tmp_path / "a", path=CUDA, **options)
+    given = run(model, texts, out=tmp_path / "b", path=COMPILED, **options)
+    assert computed.dataset.top_pairs.values.any()
+    same_numbers(computed, given)
 
 
 @pytest.mark.usefixtures("on_the_cpu")

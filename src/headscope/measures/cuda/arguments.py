@@ -187,7 +187,7 @@ SLAB_POINTERS = {  # name: type in C, shape and meaning; S sources of products
     "similar": ("float", "(S, B, H, rows, columns): vectors times vectors"),
     "scores": ("float", "(B, H, rows, columns): queries times keys"),
     "turned": ("float", "(B, H, rows, columns): keys times queries"),
-    "logs": ("float", "(B, H, T): of sums of rows, to the base of two"),
+    "softmax": ("float", "(B, H, T, 2): of each row the largest score, to the base of two, and 1 over the sum"),
     "spread": ("double", "(B, H, T): the entropy of each row"),
     "column": ("double", "(B, H, T): sums of columns of the map"),
     "lengths": ("double", "(B, H, T): of the value vectors"),

@@ -148,7 +148,7 @@ def slab_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     kinds = numbers["bands"] * len(RELATIONS)
     moments = moments_of(constants)
     tables = (shown * kinds + readings * numbers["bands"] * 2 + shown) * ORDER_BINS + BINS * kinds
-    row = 3 + constants.sources + 6 + readings + 1 + BINS
+    row = 4 + constants.sources + 6 + readings + 1 + BINS
     return 8 * (ROOM * moments + BINS * len(RELATIONS)) + 4 * (tables + SLAB_ROWS * row)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headscope.choices import BINS, THRESHOLDS
+from headscope.measures.attention import may_read
 from headscope.measures.cuda.arguments import (
     DTYPES,
     POINTERS,
@@ -87,17 +88,17 @@ class SlabLayers:
         self, sums: DeviceSums, heads: LayerHeads, batch: DeviceBatch, read: DeviceReadable, kernels: Kernels
     ) -> None:
         self.sums, self.batch, self.read, self.kernels = sums, batch, read, kernels
-        size, tokens = len(heads.outputs), heads.outputs.shape[2]
+        size, tokens, device = len(heads.outputs), heads.outputs.shape[2], heads.outputs.device
         self.counting = counting = batch.tensors["is_counting"].bool()  # (B, T)
         self.places = torch.where(counting, counting.cumsum(1) - 1, -1).int().contiguous()
-        allowed = None if heads.readable is None else heads.readable.expand(size, -1, tokens, tokens)[:, 0]
-        self.allowed = allowed  # (B, T, T): the model's own, seen as if every window had one
+        # (B, T, T): the model's own, seen as if every window had one.
+        self.allowed = None if heads.readable is None else may_read(heads.readable, size, tokens, tokens, device)
         sources, readings = len(sums.host.sources), len(sums.shape.readings)
         self.shown = shown = readings + sums.maps
         n, ids, kinds = batch.queries.positions.shape[1], batch.queries.ids.shape[1], sums.kinds
         self.blocks = -(-tokens // SLAB_ROWS)
         self._shapes = {  # of each head and window
-            "logs": (tokens,), "spread": (tokens,), "column": (tokens,), "lengths": (tokens,), "largest": (),
+            "softmax": (tokens, 2), "spread": (tokens,), "column": (tokens,), "lengths": (tokens,), "largest": (),
             "sample": (shown, SAMPLED), "edges": (shown, ORDER_BINS), "histogram": (shown, kinds, ORDER_BINS),
             "regions": (readings, sums.bands, 2, ORDER_BINS), "moments": (self.blocks, moments_of(sums.constants)),
             "varies": (), "degree": (readings, n), "id_times": (readings, ids), "keys": (ids,), "null_": (ids,),

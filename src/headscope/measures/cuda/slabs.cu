@@ -13,23 +13,26 @@ struct SlabHead {
     __device__ SlabHead(const Args &of, int number) : b(number / (int)of.heads), h(number % (int)of.heads), head(number) {}
 };
 
+// What makes the scores of a row its weights: the largest of them, and one over the sum of powers of two from there.
+struct Softmax { float largest, over; };
+
 // Scores of a head and what they say: A of two positions, from the score of the one for the other.
 struct SlabMap {
     const u8 *allowed; // whether a token may read another; none where all may
-    const float *logs;
+    const Softmax *rows;
     float by;
     i64 row, column;
 
     __device__ SlabMap(const Args &of, const Slab &slab, const SlabHead &at)
-        : allowed(slab.allowed ? slab.allowed + at.b * slab.allowed_batch : 0), logs(slab.logs + at.head * of.tokens),
+        : allowed(slab.allowed ? slab.allowed + at.b * slab.allowed_batch : 0), rows((const Softmax *)slab.softmax + at.head * of.tokens),
           by((float)of.scaling * LOG2_E), row(slab.allowed_row), column(slab.allowed_column) {}
     __device__ inline bool may(int i, int j) const { return !allowed || allowed[i * row + j * column]; }
-    __device__ inline float weight(float score, float log) const { return power_of_two(score * by - log); }
+    __device__ inline float weight(float score, const Softmax &row) const { return power_of_two(score * by - row.largest) * row.over; }
 };
 
 // ------------------------------------------------------------------ what tokens read
 
-// The softmax of each row but for its weights: the logarithm of its sum, and its entropy. A block to a row.
+// The softmax of each row but for its weights, and its entropy. A block to a row.
 extern "C" __global__ void sum_rows(const __grid_constant__ Args of, const __grid_constant__ Slab slab) {
     const int thread = threadIdx.x, threads = blockDim.x, i = slab.first + blockIdx.x;
     const SlabHead at(of, blockIdx.y);
@@ -51,7 +54,7 @@ extern "C" __global__ void sum_rows(const __grid_constant__ Args of, const __gri
     const double whole = added_by_all((double)sum, shared), of_all = added_by_all((double)spread, shared);
     if (thread) return;
     const bool any = reads && !(whole == 0); // a sum that is no number stays so
-    slab.logs[row] = any ? largest + (float)log2(whole) : infinity();
+    ((Softmax *)slab.softmax)[row] = {any ? largest : 0.0f, any ? (float)(1.0 / whole) : 0.0f};
     slab.spread[row] = any ? LN_2 * (log2(whole) - of_all / whole) : 0.0;
 }
 
@@ -66,7 +69,7 @@ extern "C" __global__ void sum_columns(const __grid_constant__ Args of, const __
 #pragma unroll 8
         for (int r = 0; r < rows; r++) {
             const int i = slab.first + r;
-            if (map.may(i, j)) sum += (double)map.weight(scores[r * slab.columns], map.logs[i]);
+            if (map.may(i, j)) sum += (double)map.weight(scores[r * slab.columns], map.rows[i]);
         }
         slab.column[at.head * of.tokens + j] = sum;
     }
@@ -91,13 +94,13 @@ extern "C" __global__ void look_along(const __grid_constant__ Args of, const __g
 // What is known of a token that counts, in one head.
 struct SlabToken {
     int place, reads;    // its number among those that count, or -1; how many it may read
-    float log;           // of the sum of its row
+    Softmax row;         // of what it reads
     float norms[SOURCES];
 
     __device__ inline void load(const Args &of, const Slab &slab, const SlabHead &at, int i) {
         place = i < of.tokens ? slab.places[(i64)at.b * of.tokens + i] : -1;
         if (place < 0) return;
-        reads = of.readable[(i64)at.b * of.tokens + i], log = slab.logs[at.head * of.tokens + i];
+        reads = of.readable[(i64)at.b * of.tokens + i], row = ((const Softmax *)slab.softmax)[at.head * of.tokens + i];
         for (int s = 0; s < SOURCES; s++) norms[s] = slab.norms[(at.head * SOURCES + s) * of.counting + place];
     }
 };
@@ -123,7 +126,7 @@ struct SlabPairs {
         }
         if (MAPS == 0) return;
         const bool there = map.may(i, j), back = map.may(j, i);
-        const float forth = there ? map.weight(scores[at], one.log) : 0.0f, and_back = back ? map.weight(turned[at], other.log) : 0.0f;
+        const float forth = there ? map.weight(scores[at], one.row) : 0.0f, and_back = back ? map.weight(turned[at], other.row) : 0.0f;
         x[READINGS] = there || back ? (forth * (float)one.reads + and_back * (float)other.reads) * (1.0f / (there + back)) : 0.0f;
     }
 };
