@@ -23,6 +23,7 @@ from headscope.measures.focal_counts import FocalCounts
 from headscope.measures.loops import attention, by_level, by_order, focal, groups, levels
 from headscope.measures.loops import order as order_loops
 from headscope.measures.order import FEWEST_FOR_TOP, LEAST_TOP, ORDER_BINS, SAMPLED, edge_places
+from headscope.measures.position_pairs import PositionPairs
 from headscope.measures.relations import BOTH, RELATIONS, REPEATED, SAME_SENTENCE, UNRELATED
 from headscope.measures.similarity import EDGES
 from headscope.measures.together import Together
@@ -79,6 +80,7 @@ class StackSums:
         self.by_band = shape.length > LONGEST_SUMMED
         self.compares_rows = not shape.cross and len(shape.maps) > 1
         self.focal = [FocalCounts() for _ in shape.layers]
+        self._position_pairs = PositionPairs(shape.length)
         self.thresholds = np.array(THRESHOLDS)
         self.sources = list(dict.fromkeys(SOURCES[reading][0] for reading in shape.readings) | {"outputs": None})
         self.outputs_source = self.sources.index("outputs")
@@ -124,9 +126,7 @@ class StackSums:
         sums["pairless"] += int((queries.sizes < 2).sum())
         own = np.arange(keys.category.shape[1]) < keys.lengths[:, None]  # what is no padding
         sums["tokens"] += np.bincount(keys.category[own], minlength=len(CATEGORIES))
-        counting = queries.counting.astype(np.float32)  # exact: there are fewer windows than float32 can count
-        both = np.triu(counting.T @ counting, 1).astype(np.int64)
-        sums["position_pairs"][: len(both), : len(both)] += both
+        self._position_pairs.add(queries.positions, queries.sizes)
 
     def no_top(self, windows: int) -> NDArray[np.int32]:
         """Room for the focal tokens from top pairs of all layers: (L, R, B, H)."""
@@ -325,6 +325,7 @@ class StackSums:
         if not self.by_band:
             distances = np.arange(1, self.arrays["pairs"].shape[3] + 1)
             self.arrays["distance_sum"] = np.einsum("lhbdr,d->lhbr", self.arrays["pairs"], distances)
+        self.arrays["position_pairs"] = self._position_pairs.table()
         entries = [counted.entries(k) for k, counted in enumerate(self.focal)]
         return self.arrays | {FOCAL_TOKENS: np.concatenate(entries)}
 

@@ -1,0 +1,51 @@
+"""In how many windows the tokens at two positions are a pair.
+
+A table of all positions costs more than everything else of a long window (of 8,192 tokens it has 67 million numbers), so
+windows are only counted by where their tokens begin and end, and the table is made once, in the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class PositionPairs:
+    """Counts windows, given by the positions of their tokens that count.
+
+    >>> pairs = PositionPairs(4)
+    >>> pairs.add(np.array([[1, 2, 3], [0, 2, 0]]), np.array([3, 2]))
+    >>> pairs.table().tolist()
+    [[0, 0, 1, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
+    """
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self._spans: Counter[tuple[int, int]] = Counter()  # windows by their first position, and the one after the last
+        self._scattered: NDArray[np.int64] | None = None  # (T, T): of windows with others in between
+
+    def add(self, positions: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        """Count the windows of a batch: (B, N), of which each has so many, and (B,)."""
+        several = np.flatnonzero(sizes >= 2)
+        firsts, ends = positions[several, 0], positions[several, sizes[several] - 1] + 1
+        whole = ends - firsts == sizes[several]
+        self._spans.update(zip(firsts[whole].tolist(), ends[whole].tolist(), strict=True))
+        for b in several[~whole]:
+            if self._scattered is None:
+                self._scattered = np.zeros((self.length, self.length), dtype=np.int64)
+            places = positions[b, : sizes[b]]
+            self._scattered[np.ix_(places, places)] += np.triu(np.ones((len(places), len(places)), dtype=np.int64), 1)
+
+    def table(self) -> NDArray[np.int64]:
+        """The number of windows for each i < j: (T, T)."""
+        table = np.zeros((self.length, self.length), dtype=np.int64)
+        reach = np.zeros(self.length, dtype=np.int64)  # windows that have begun, by the positions before their end
+        spans = sorted(self._spans.items(), reverse=True)
+        for i in range(self.length - 1):
+            while spans and spans[-1][0][0] == i:
+                (_, end), number = spans.pop()
+                reach[:end] += number
+            table[i, i + 1 :] = reach[i + 1 :]
+        return table if self._scattered is None else table + self._scattered
