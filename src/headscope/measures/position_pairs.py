@@ -1,6 +1,6 @@
 """In how many windows the tokens at two positions are a pair.
 
-A table of all positions costs more than everything else of a long window (of 8,192 tokens it has 67 million numbers), so
+A table of all positions costs more than everything else of a long window (8,192 tokens: 67 million numbers), so that
 windows are only counted by where their tokens begin and end, and the table is made once, in the end.
 """
 
