@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from headscope.findings import CLAIMS
 from headscope.findings.checks import RunNumber
 from headscope.findings.claims import claim
 from headscope.findings.in_short import in_short
-from headscope.findings.numbers import Numbers
+from headscope.findings.numbers import Measured, Number, Numbers
 from headscope.findings.resampling import Resampling
 from headscope.findings.sentences import in_words
-from headscope.findings.verdicts import decided, judge
+from headscope.findings.verdicts import decided, judge, more_in_the_middle
 from synthetic import findings_of
 
 VERDICTS = ("holds", "qualified", "does not hold", "open", "no verdict")
@@ -54,6 +55,9 @@ def test_sentences_say_what_a_verdict_hangs_on() -> None:
     assert "By cosine, which leaves vector length out, the effect is there" in words("4", "fails", {})
     assert "By cosine" not in words("4", "fails", {"cosine": "fails"})
     assert "Open: it is so" in words("4", "cannot tell", {})
+    more = "The middle layers do it more: 1.90 [1.78, 2.03]."
+    assert more in words("1a", "passes", {}, middle="1.90 [1.78, 2.03]")
+    assert more not in words("1a", "fails", {}, middle="1.90 [1.78, 2.03]")
     told = words("4", "fails", {}, layers_beyond=(2,), layers_short=(0, 1))
     assert "layer 2 wholly beyond 1.1, layers 0 and 1 wholly short of it" in told
 
@@ -153,6 +157,38 @@ def test_where_networks_that_learned_nothing_pass_more_easily_it_is_said(value: 
     assert ("no sign of learning" in sentence) == said
 
 
+def test_an_effect_that_is_there_by_cosine_but_too_small_is_told() -> None:
+    sums = synthetic.block_sums()
+    numbers = Numbers(sums, Resampling(sums.windows, draws=10))
+    found = judge(claim("7b"), numbers)
+    own = tuple(replace(each, state="fails", value=-0.04, low=-0.05, high=-0.03) for each in found.statistics)
+    for low, said in ((0.032, True), (-0.01, False)):
+        controls = tuple(
+            replace(each, state="fails", value=0.036, low=low, high=0.041) if each.reading == "cosine" else each
+            for each in found.controls
+        )
+        told = in_words(
+            claim("7b"), replace(found, statistics=own, controls=controls, verdict="does not hold"), numbers
+        )
+        assert ("By cosine it is on the other side of no effect (0.036 [0.032, 0.041]), though short" in told) == said
+
+
+def test_the_middle_layers_are_named_where_they_certainly_do_it_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = synthetic.block_sums()
+    numbers = Numbers(sums, Resampling(sums.windows, draws=10))
+    seen = numbers.measure(Number("separator_focus_stop", "middle"))
+    for high, said in ((0.9, True), (1.1, False)):
+        measure = partial(_measured, seen, high)
+        monkeypatch.setattr(Numbers, "measure", lambda self, number, measure=measure: measure(number))
+        assert bool(more_in_the_middle(claim("1a"), numbers)) == said
+        assert more_in_the_middle(claim("4"), numbers) == ""  # a control asks
+        assert more_in_the_middle(claim("7a"), numbers) == ""  # it is not about the final layers
+
+
+def _measured(middle: Measured, high: float, number: Number) -> Measured:
+    return middle if number.where == "middle" else replace(middle, value=0.8, low=0.7, high=high)
+
+
 def test_in_short_has_the_reservations() -> None:
     told = findings_of(synthetic.block_sums())
     states = {"cosine": "fails", "over middle": "fails"}
@@ -164,4 +200,6 @@ def test_in_short_has_the_reservations() -> None:
     )
     holds, fails = (replace(told["4"], verdict=verdict, **layers) for verdict in ("holds", "does not hold"))
     assert in_short(replace(told, items=(holds,)))[0].endswith("(4, but not in layers 7 and 8).")
-    assert in_short(replace(told, items=(fails,)))[2].endswith("(4, but it is so in layer 11).")
+    assert in_short(replace(told, items=(fails,)))[2].endswith("(4, but by dot it is so in layer 11).")
+    focus = replace(told["1a"], verdict="holds", middle="1.90 [1.78, 2.03]", layers_beyond=(), layers_short=())
+    assert in_short(replace(told, items=(focus,)))[0].endswith("(1a, but less than the middle ones).")

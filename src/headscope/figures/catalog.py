@@ -149,7 +149,7 @@ _ALL = (
         "",
         "The claims' statistics at other thresholds; for claims 1a, 1b and 6 others like them, so that 1a* may be 0 "
         "where the claim holds. Where the mark changes along a line, the number depends on the choice and should be "
-        "reported with it. Verdicts are given at the paper's thresholds only.",
+        "reported with it. Verdicts are given at τ = 0.5 and the run's θ only.",
         _later("thresholds", "sensitivity_figure"),
         (CLAIMS,),
     ),

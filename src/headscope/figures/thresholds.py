@@ -122,9 +122,10 @@ def sensitivity_figure(result: Result, claims: Collection[str] | None = None, *,
         figure,
         run_caption(result),
         "Filled dot: passes, the whole interval beyond the bound. Cross: fails. Empty square: cannot tell. Grey: short "
-        "of the bound. Dotted: the run's own threshold. * Not the number of the verdict, which needs no θ: 1a, 1b and "
-        "6 are read off the tokens that receive more than θ, as the share of stops (closing tokens) among them over "
-        "that of all, and as the mean level of pairs of such tokens less that of pairs without. That "
+        "of the bound. Dotted: the run's own threshold. * Not the number of the verdict, which needs no θ (1a, 1b) or "
+        "is known at the run's own alone (6): they are read off the tokens that receive more than θ, as the share of "
+        "stops (closing tokens) among them over that of all, and as the mean level of pairs of such tokens less that "
+        "of pairs without. That "
         "share is 0, whatever the verdict, where no stop of the typical head passes θ: often special tokens alone do. "
         "Where the run's own τ stands off the line: pairs are matched within each text there, and pooled over texts "
         "elsewhere." + (f" Not shown, since they need no threshold: {', '.join(without)}." if without else ""),

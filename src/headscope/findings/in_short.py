@@ -86,6 +86,9 @@ def _but(finding: Finding) -> str:
         found.append("it is also there where sentence boundaries mean nothing")
     if finding.verdict == HOLDS and finding.layers_short:
         found.append(f"not in {numbered('layer', finding.layers_short)}")
+    if finding.verdict == HOLDS and finding.middle:
+        found.append("less than the middle ones")
     if finding.verdict == DOES_NOT_HOLD and finding.layers_beyond:
-        found.append(f"it is so in {numbered('layer', finding.layers_beyond)}")
+        by = "by dot " if any(each.reading == "cosine" for each in finding.controls) else ""
+        found.append(f"{by}it is so in {numbered('layer', finding.layers_beyond)}")
     return f", but {' and '.join(found)}" if found else ""

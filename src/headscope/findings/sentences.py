@@ -28,7 +28,7 @@ def in_words(claim: Claim, finding: Finding, numbers: Numbers) -> str:
     beside = "; ".join([*_beside(finding), *_control_runs(finding)])
     if beside:
         measured = f"{measured.removesuffix('.')} ({beside})."
-    judged = [_judged(finding), _nothing_learned(finding)]
+    judged = [_judged(finding), _middle(finding), _nothing_learned(finding)]
     parts = [measured, *judged, _pooled_apart(finding), _both_sides(finding)]
     return " ".join(part for part in parts if part)
 
@@ -181,6 +181,8 @@ def _judged(finding: Finding) -> str:
         there = bool(cosine) and all(each.state == PASSES for each in cosine)
         found = ", ".join(each.interval(finding.digits) for each in cosine)
         also = f" By cosine, which leaves vector length out, the effect is there ({found})." if there else ""
+        if not there and cosine and all(each.low > each.none for each in cosine) and finding.high < finding.none:
+            also = f" By cosine it is on the other side of no effect ({found}), though short of that bound."
         which = "" if len(finding.statistics) == 1 else f" of {' and of '.join(each.label for each in short)}"
         return f"The whole interval{which} lies short of {_bounds(short)}: the claim does not hold.{also}"
     if all(each.state == PASSES for each in finding.statistics):
@@ -188,6 +190,13 @@ def _judged(finding: Finding) -> str:
     able = "" if finding.can_tell else " These texts would not show even an effect twice the smallest that matters."
     depends = _depends_on(finding)
     return f"Open: {finding.reason}.{able}" + (f" If it were there, it would depend {depends}." if depends else "")
+
+
+def _middle(finding: Finding) -> str:
+    """What a claim about the final layers does not ask."""
+    if not finding.middle or finding.verdict not in ("holds", "qualified"):
+        return ""
+    return f"The middle layers do it more: {finding.middle}."
 
 
 def _depends_on(finding: Finding) -> str:

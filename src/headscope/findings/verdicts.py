@@ -133,7 +133,23 @@ def judge(claim: Claim, numbers: Numbers, runs: Sequence[ControlRun] = (), unrea
         digits=claim.digits,
         thresholds=claim.thresholds,
         reason=reason,
+        middle=more_in_the_middle(claim, numbers),
     )
+
+
+def more_in_the_middle(claim: Claim, numbers: Numbers) -> str:
+    """The number of the middle layers, where these do it more than the final ones, of which alone the claim speaks.
+
+    Empty where it is not certain, and where a control of the claim asks for it.
+    """
+    own = claim.statistics[0].number
+    if own.where != "final" or any(each.name == "over middle" for each in claim.controls):
+        return ""
+    compared = numbers.measure(replace(own, where=("final", "middle")))
+    if not compared.high < 1:  # these are ratios
+        return ""
+    middle = numbers.measure(replace(own, where="middle"))
+    return f"{middle.value:.{claim.digits}f} [{middle.low:.{claim.digits}f}, {middle.high:.{claim.digits}f}]"
 
 
 def decided(statistics: Sequence[Check], controls: Sequence[Check]) -> tuple[str, str]:

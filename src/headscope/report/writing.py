@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
     from headscope.result.result import Result
 
+FEW_TEXTS = 1000  # fewer tell about themselves more than about a kind of text
 TEMPLATE = "report.html"
 ONE_HEAD = Entry(
     "one-head",
@@ -97,6 +98,7 @@ def write_report(
         heads=_heads(result, findings.tau, controls),
         roles=roles(result, findings.tau, _if_same(model, result), controls),
         answer=in_short(findings),
+        few_texts=FEW_TEXTS,
         with_rotated_too=with_rotated_too,
         taken=[(kind, TAKEN_AWAY[kind]) for kind in dict.fromkeys(run.kind for f in findings for run in f.runs)],
         scores=[each for each in dict.fromkeys([*shown_in("heads"), *shown_in("layers")]) if each.is_in(kept)],

@@ -18,7 +18,7 @@ const VERDICTS = /** @type {Record<string, string>} */ ({
 const OWN = "statistic"; // the column of the claim's own number
 const UNPASSED = ["cannot tell", "fails", "not run"]; // states of a check, what leaves a claim open first
 const WORKING = "Working out intervals and controls; the heads below are ready meanwhile …";
-const NO_VERDICTS = "Verdicts are given at the paper's thresholds alone; here each number is compared with its bound.";
+const NO_VERDICTS = "Verdicts are given at τ = 0.5 and the run's θ alone; here each number is compared with its bound.";
 const OVER_TAU = "Matched counts are pooled over windows, for τ is not the run's own.";
 const OVER_THETA = "Over θ claims 1a, 1b and 6 are read off the tokens with high attention.";
 
