@@ -183,9 +183,39 @@ def test_a_variable_of_ones_own_is_given_whole_maps(embedded: headscope.Model) -
     try:
         batch, choices = WindowBatch(windows_of(embedded)[-1:]), Choices(window=LENGTH)
         shape = {"encoder": Shape((0,), HEADS, LENGTH, (), readings=choices.readings)}
-        layer = layer_of(batch, "causal", torch.float32)
+        layer = layer_of(batch, "blind", torch.float32)
         sums = sums_of(CudaAccumulator(shape, choices, kernels=cpu_kernels), batch, layer)
     finally:
         variables.withdraw("read")
-    np.testing.assert_allclose(sums["read"], LENGTH, rtol=1e-5)
+    np.testing.assert_allclose(sums["read"], MASKS["blind"](0, LENGTH).any(1).sum(), rtol=1e-5)  # some read nothing
     assert seen[0][0].shape == seen[0][1].shape == (1, HEADS, LENGTH, LENGTH)
+
+
+def test_what_a_window_without_pairs_has_does_not_matter(embedded: headscope.Model) -> None:
+    """Its one token may have an output that is no number: it enters no sum of pairs."""
+    whole = windows_of(embedded, every=7)
+    one = cut_to(whole[-1], 8)
+    assert one.counting(False).sum() == 1
+    batch, choices = WindowBatch((one, whole[1])), Choices(window=LENGTH)
+    shape = {"encoder": Shape((0,), HEADS, LENGTH, (), readings=choices.readings)}
+    layer, found = layer_of(batch, None, torch.float32), []
+    for value in (1.0, torch.inf):
+        layer.outputs[0, :, int(np.flatnonzero(one.counting(False))[0])] = value
+        found.append(sums_of(CudaAccumulator(shape, choices, kernels=cpu_kernels), batch, layer))
+    for name, expected in found[0].items():
+        np.testing.assert_array_equal(found[1][name], expected, err_msg=name)
+
+
+def test_levels_of_nearly_orthogonal_outputs(embedded: headscope.Model) -> None:
+    """Lengths may be a million times S: of two tokens the only pair has the level 1 all the same."""
+    window = cut_to(windows_of(embedded, every=3)[-1], 8)
+    places = np.flatnonzero(window.counting(False))
+    assert len(places) == 2
+    batch, choices = WindowBatch((window,)), Choices(window=LENGTH)
+    shape = {"encoder": Shape((0,), HEADS, LENGTH, (), readings=choices.readings)}
+    layer = layer_of(batch, None, torch.float32)
+    layer.outputs[:] = 0
+    layer.outputs[0, :, int(places[0]), :2] = torch.tensor([1000.3, 0.001])
+    layer.outputs[0, :, int(places[1]), :2] = torch.tensor([0.001, 1000.7])
+    sums = sums_of(CudaAccumulator(shape, choices, kernels=cpu_kernels), batch, layer)
+    np.testing.assert_allclose(sums["mask_sum"].sum(-1), 1, rtol=1e-4)

@@ -43,6 +43,23 @@ def test_outputs_stay_bit_identical(architecture: Architecture) -> None:
     assert torch.equal(before, after)
 
 
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_layers_that_share_a_mask_share_what_it_allows(kind: str) -> None:
+    """What follows from it need be worked out once; another forward pass has masks of its own."""
+    model = BY_KIND[kind].model()
+    seen: list[LayerHeads] = []
+    with tap(model, seen.append, weights=True) as open_tap:
+        for rows in ([[5, 6, 7, 8], [5, 6]], [[5, 6, 7], [5, 6, 8]]):
+            forward(model, collate(rows, 0, model.device))
+            assert len(open_tap.masks) == 1
+    half = len(seen) // 2
+    first, second = seen[:half], seen[half:]
+    for layers in (first, second):
+        assert len({id(each.readable) for each in layers}) == 1
+    assert first[0].readable is None or first[0].readable is not second[0].readable
+    assert not open_tap.masks
+
+
 @pytest.mark.parametrize("kind", BOTH_ROUTES)
 def test_everything_is_put_back_also_after_an_exception(kind: str) -> None:
     model = BY_KIND[kind].model()

@@ -32,11 +32,16 @@ class PositionPairs:
         firsts, ends = positions[several, 0], positions[several, sizes[several] - 1] + 1
         whole = ends - firsts == sizes[several]
         self._spans.update(zip(firsts[whole].tolist(), ends[whole].tolist(), strict=True))
-        for b in several[~whole]:
-            if self._scattered is None:
-                self._scattered = np.zeros((self.length, self.length), dtype=np.int64)
-            places = positions[b, : sizes[b]]
-            self._scattered[np.ix_(places, places)] += np.triu(np.ones((len(places), len(places)), dtype=np.int64), 1)
+        scattered = several[~whole]
+        if not len(scattered):
+            return
+        if self._scattered is None:
+            self._scattered = np.zeros((self.length, self.length), dtype=np.int64)
+        end = int(ends.max())
+        counting = np.zeros((len(scattered), end), dtype=np.float32)  # exact: there are fewer windows than it can count
+        for row, b in zip(counting, scattered, strict=True):
+            row[positions[b, : sizes[b]]] = 1
+        self._scattered[:end, :end] += np.triu(counting.T @ counting, 1).astype(np.int64)
 
     def table(self) -> NDArray[np.int64]:
         """The number of windows for each i < j: (T, T)."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from headscope.measures.variables import Shape, Sums
 from headscope.result.parts import add_to, as_block, kept_for_groups, largest_in_block
 from headscope.result.shards import Largest, largest_of
@@ -30,7 +32,11 @@ class AddedShards:
     def take(self, number: int, group: str, sums: Sums) -> None:
         """Take in a shard that was computed; nobody uses its sums afterwards."""
         sums = {stack: dict(sorted(sums[stack].items())) for stack in sorted(sums)}  # in the order of a shard's file
-        own = as_block(sums, self.shapes)
+        # Copies: what a card sends are parts of far larger pieces of memory, which would be held with them.
+        own = {
+            stack: {name: np.array(values) for name, values in of_stack.items()}
+            for stack, of_stack in as_block(sums, self.shapes).items()
+        }
         size = sum(values.nbytes for of_stack in own.values() for values in of_stack.values())
         if (
             number != self._next
@@ -45,4 +51,6 @@ class AddedShards:
         members, total = self.groups.setdefault(group, ([], {}))
         members.append(number)
         for stack, values in sums.items():
-            add_to(total.setdefault(stack, {}), {name: values[name] for name in values if name in self.names})
+            in_all = total.setdefault(stack, {})
+            add_to(in_all, {name: each if name in in_all else np.array(each) for name, each in values.items()
+                            if name in self.names})  # fmt: skip

@@ -18,11 +18,15 @@ from transformers.modeling_utils import AttentionInterface
 
 from headscope.tap.records import Scores
 
+# What masks of a forward pass allow, by mask and number of keys, and the mask itself, so that no other has its id.
+KnownMasks = dict[tuple[Any, ...], tuple[Tensor | None, Tensor | None]]
+
 
 class Recorder(Protocol):
     """What this route needs of an open tap."""
 
     thread: int
+    masks: KnownMasks  # those of this forward pass
 
     def owns(self, module: nn.Module) -> bool:
         """Whether the module is part of the recorder's model."""
@@ -112,7 +116,7 @@ def _attend(
                 outputs=outputs.reshape(*outputs.shape[:2], query.shape[1], -1).transpose(1, 2),  # (B, H, Tq, d)
                 weights=weights,
                 values=value,
-                readable=_readable(module, implementation, query, key, attention_mask, kwargs)
+                readable=_known(recorder.masks, module, implementation, query, key, attention_mask, kwargs)
                 if recorder.wants_readable()
                 else None,
                 scores=Scores(query, key, _scaling(query, kwargs)) if recorder.wants_scores() else None,
@@ -124,6 +128,18 @@ def _scaling(query: Tensor, kwargs: dict[str, Any]) -> float:
     """What products of queries and keys are multiplied with."""
     given = kwargs.get("scaling")
     return float(query.shape[-1] ** -0.5 if given is None else given)
+
+
+def _known(
+    masks: KnownMasks, module: nn.Module, implementation: str, query: Tensor, key: Tensor, mask: Tensor | None,
+    kwargs: dict[str, Any],
+) -> Tensor | None:  # fmt: skip
+    """The same, and the same tensor for all layers that share a mask: what follows from it need be worked out once."""
+    causal = kwargs.get("is_causal"), getattr(module, "is_causal", False)
+    shared = (id(mask), implementation, query.shape[2], key.shape[2], *(causal if mask is None else ()))
+    if shared not in masks:
+        masks[shared] = mask, _readable(module, implementation, query, key, mask, kwargs)
+    return masks[shared][1]
 
 
 def _readable(

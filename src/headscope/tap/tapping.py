@@ -70,6 +70,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         self._handles: list[Any] = []
         self._watch: Watch | None = None
         self.thread = 0
+        self.masks: interface.KnownMasks = {}
 
     def __iter__(self) -> Iterator[LayerHeads]:
         return iter(self.collected)
@@ -110,6 +111,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
         for handle in self._handles:
             handle.remove()
         self._handles, self._running = [], []
+        self.masks.clear()
         if kind is not None or not self._forward_passes:
             return
         if self.layers is not None and not set(self.layers) <= self._layers_seen:
@@ -133,6 +135,7 @@ class tap:  # noqa: N801 - reads as a verb: `with tap(model) as tapped`
             return
         self._calls.clear()
         self._running.clear()
+        self.masks.clear()
         self._forward_passes += 1
         inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
         self._batch = len(inputs[0]) if inputs else 0

@@ -44,9 +44,13 @@ __device__ inline float over_root(float x) { // 1 / √x, likewise
 
 // Two 16-bit floats in a word, the first in its lower half.
 __device__ inline unsigned two_halves(float x, float y) {
+#if __CUDA_ARCH__ >= 800
     unsigned word;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(y), "f"(x));
     return word;
+#else
+    return to_half(x) | (unsigned)to_half(y) << 16;
+#endif
 }
 __device__ inline float lower_half(unsigned word) { return from_half((unsigned short)word); }
 __device__ inline float upper_half(unsigned word) { return from_half((unsigned short)(word >> 16)); }

@@ -58,7 +58,10 @@ def layer_attention(heads: LayerHeads) -> LayerAttention:
     own, keys = vectors_of(heads.scores.queries), vectors_of(heads.scores.keys)
     size, many, tokens, _ = own.shape
     if tokens > TILE or own.dtype not in LOW:  # where a variable that was declared elsewhere asks for whole maps
-        return LayerAttention(plain_attention(products(heads), heads.readable), values)
+        weights = plain_attention(products(heads), heads.readable)
+        if heads.readable is not None:  # who may read nothing reads nothing
+            weights = weights.masked_fill(~heads.readable.any(-1, keepdim=True), 0.0)
+        return LayerAttention(weights, values)
     assert tokens == keys.shape[2], "attention is computed where tokens read their own window"
     weights = torch.empty((size, many, tokens, tokens), dtype=torch.float32, device=own.device)
     return LayerAttention(weights, values, own, keys, heads.scores.scaling)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headscope.choices import BINS, THRESHOLDS
+from headscope.errors import HeadscopeError
 from headscope.measures.attention import may_read
 from headscope.measures.cuda.arguments import (
     DTYPES,
@@ -140,20 +141,27 @@ class SlabLayers:
 
         for slab in slabs_of(tokens, size * many, whole=True):
             tables["scores"] = self._scores(heads.scores, slab)
-            begin("sum_rows", (slab.rows, size * many), THREADS, 8 * WARP, slab)
-            begin("sum_columns", (-(-tokens // COLUMNS), size * many), COLUMNS, 0, slab)
+            begin("sum_rows", (size * many, slab.rows), THREADS, 8 * WARP, slab)
+            begin("sum_columns", (size * many, -(-tokens // COLUMNS)), COLUMNS, 0, slab)
         begin("look_along", few, THREADS, look_along_bytes())
         tables["high_tokens"] = filled["high"].sum(-1, dtype=torch.int32)
         memory = slab_bytes(numbers, sums.constants)
+        if memory > self.kernels.most_shared:
+            raise HeadscopeError(
+                f"this graphics card has no room for {len(sums.shape.readings)} readings of windows of "
+                f"{sums.shape.length:,} tokens", "read S in fewer ways, or in a shorter window"
+            )  # fmt: skip
         for counts in (False, True):
             for slab in slabs_of(tokens, size * many, whole=False):
+                for name in ("similar", "scores", "turned"):
+                    tables.pop(name, None)  # what was there is free for what comes
                 tables |= self._products(vectors, heads.scores, slab)
                 if counts:
-                    begin("count_slab", (-(-slab.rows // SLAB_ROWS), size * many), SLAB_THREADS, memory, slab)
+                    begin("count_slab", (size * many, -(-slab.rows // SLAB_ROWS)), SLAB_THREADS, memory, slab)
                 else:
-                    begin("meet_pairs", (MEETING, size * many), THREADS, 8 * WARP, slab)
+                    begin("meet_pairs", (size * many, MEETING), THREADS, 8 * WARP, slab)
             if not counts:
-                begin("find_edges_of_slabs", (self.shown, size * many), WARP, 0)
+                begin("find_edges_of_slabs", (size * many, self.shown), WARP, 0)
         begin("end_order", few, THREADS, end_order_bytes(numbers, sums.constants))
         begin("end_levels", few, THREADS, end_levels_bytes(numbers))
         main = sums.host.rules.source[0]
@@ -174,6 +182,7 @@ class SlabLayers:
     def _scores(self, scores: Scores, slab: Slab, *, turned: bool = False) -> Tensor:
         """Queries times keys, or keys times queries: (B, H, rows, columns)."""
         queries, keys = scores.queries, scores.keys
+        assert queries.shape[2] == keys.shape[2], "attention is computed where tokens read their own window"
         groups, shared = keys.shape[1], queries.shape[1] // keys.shape[1]
         keys = keys if shared == 1 else keys[:, :, None].expand(-1, groups, shared, -1, -1).flatten(1, 2)
         own, others = (keys, queries) if turned else (queries, keys)
@@ -195,7 +204,8 @@ class SlabLayers:
         Σ S over all pairs of a set of tokens is (|Σ v|² - Σ |v|²) / 2, so that no pair need be looked at.
         """
         sums = self.sums
-        own, lengths = vectors.double(), squares.double()  # (B, H, T, d), (B, H, T)
+        own = vectors.double()  # (B, H, T, d)
+        lengths = (own**2).sum(-1)  # (B, H, T): not rounded, for they are taken from numbers that may be as large
         counting = self.counting[:, None]  # (B, 1, T)
         own = own.masked_fill(~counting[..., None], 0.0)
         if sums.constants.scaled_of[0]:
@@ -213,9 +223,11 @@ class SlabLayers:
         edge = (added[:, :, 1:] * (added[:, :, :1] - added[:, :, 1:])).sum(-1)
         largest = filled["largest"].double()  # (B, H)
         real = (largest > 0) & (self.batch.tensors["sizes"] >= 2)[:, None]
-        over = torch.where(real, 1 / torch.where(real, largest, 1.0), 0.0)[..., None]
-        filled["mask_sum"].copy_(torch.stack([inside, edge, whole - inside - edge], dim=-1) * over[..., None])
+        over = 1 / torch.where(real, largest, 1.0)[..., None]
+        # Chosen, not multiplied with zero: what a window without pairs has may be no number.
+        parts = torch.stack([inside, edge, whole - inside - edge], dim=-1) * over[..., None]
+        filled["mask_sum"].copy_(torch.where(real[..., None, None], parts, 0.0))
         high, n = number[:, :, 1:], number[:, :, :1]
         pairs = [high * (high - 1) / 2, high * (n - high), (n - high) * (n - high - 1) / 2]
-        filled["mask_pairs"].copy_(torch.stack(pairs, dim=-1) * real[..., None, None])
-        filled["diagonal"].copy_(lengths.sum(-1) / n[..., 0].clamp_min(1) * over[..., 0])
+        filled["mask_pairs"].copy_(torch.where(real[..., None, None], torch.stack(pairs, dim=-1), 0.0))
+        filled["diagonal"].copy_(torch.where(real, lengths.sum(-1) / n[..., 0].clamp_min(1) * over[..., 0], 0.0))

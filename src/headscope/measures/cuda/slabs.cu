@@ -34,12 +34,12 @@ struct SlabMap {
 
 // The softmax of each row but for its weights, and its entropy. A block to a row.
 extern "C" __global__ void sum_rows(const __grid_constant__ Args of, const __grid_constant__ Slab slab) {
-    const int thread = threadIdx.x, threads = blockDim.x, i = slab.first + blockIdx.x;
-    const SlabHead at(of, blockIdx.y);
+    const int thread = threadIdx.x, threads = blockDim.x, i = slab.first + blockIdx.y;
+    const SlabHead at(of, blockIdx.x);
     const int keys = of.keys_of[at.b];
     const i64 row = at.head * of.tokens + i;
     const SlabMap map(of, slab, at);
-    const float *scores = slab.scores + (at.head * slab.rows + blockIdx.x) * slab.columns;
+    const float *scores = slab.scores + (at.head * slab.rows + blockIdx.y) * slab.columns;
     extern __shared__ double shared[];
     float largest = -infinity(), sum = 0, spread = 0;
     const bool reads = i < of.queries_of[at.b];
@@ -60,10 +60,10 @@ extern "C" __global__ void sum_rows(const __grid_constant__ Args of, const __gri
 
 // Sums of columns, row after row. A thread to a column.
 extern "C" __global__ void sum_columns(const __grid_constant__ Args of, const __grid_constant__ Slab slab) {
-    const SlabHead at(of, blockIdx.y);
+    const SlabHead at(of, blockIdx.x);
     const SlabMap map(of, slab, at);
     const int number = (int)slab.rows, left = of.queries_of[at.b] - (int)slab.first, rows = left < number ? left : number;
-    for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < of.keys_of[at.b]; j += gridDim.x * blockDim.x) {
+    for (int j = blockIdx.y * blockDim.x + threadIdx.x; j < of.keys_of[at.b]; j += gridDim.y * blockDim.x) {
         const float *scores = slab.scores + at.head * slab.rows * slab.columns + j;
         double sum = slab.column[at.head * of.tokens + j];
 #pragma unroll 8
@@ -143,13 +143,13 @@ __device__ inline float of_ordered(unsigned bits) { return __uint_as_float(bits 
 // The largest S of the main reading, and the values of the pairs that are sampled. Some blocks to a head and a window.
 extern "C" __global__ void meet_pairs(const __grid_constant__ Args of, const __grid_constant__ Slab slab) {
     const int thread = threadIdx.x, threads = blockDim.x;
-    const SlabHead at(of, blockIdx.y);
+    const SlabHead at(of, blockIdx.x);
     const SlabPairs pairs(of, slab, at);
     extern __shared__ double shared[];
     float largest = -infinity();
     const int *places = slab.places + (i64)at.b * of.tokens;
     const float *norms = slab.norms + (at.head * SOURCES + source_of[0]) * of.counting;
-    for (int r = blockIdx.x; r < slab.rows; r += gridDim.x) {
+    for (int r = blockIdx.y; r < slab.rows; r += gridDim.y) {
         const int i = slab.first + r;
         SlabToken one;
         one.load(of, slab, at, i);
@@ -174,7 +174,7 @@ extern "C" __global__ void meet_pairs(const __grid_constant__ Args of, const __g
     }
     largest = (float)most_of_all((double)largest, shared);
     if (thread == 0) atomicMax(&slab.largest[at.head], in_bits(largest));
-    for (int k = blockIdx.x * threads + thread; k < of.sampled[at.b]; k += gridDim.x * threads) {
+    for (int k = blockIdx.y * threads + thread; k < of.sampled[at.b]; k += gridDim.y * threads) {
         const unsigned sample = of.samples[(i64)at.b * SAMPLED + k];
         const int *position = of.positions + (i64)at.b * of.counting, i = position[sample >> 16], j = position[sample & 0xffff];
         if (i < slab.first || i >= slab.first + slab.rows) continue;
@@ -188,11 +188,11 @@ extern "C" __global__ void meet_pairs(const __grid_constant__ Args of, const __g
 
 // Edges of order bins, a warp to a reading or map.
 extern "C" __global__ void find_edges_of_slabs(const __grid_constant__ Args of, const __grid_constant__ Slab slab) {
-    const SlabHead at(of, blockIdx.y);
+    const SlabHead at(of, blockIdx.x);
     if (of.sizes[at.b] < 2) return;
     Order on(0, 0, 0, 0);
     on.sample = slab.sample + at.head * SHOWN * SAMPLED, on.edges = slab.edges + at.head * SHOWN * ORDER_BINS;
-    sort_samples(of, on, at.b, blockIdx.x);
+    sort_samples(of, on, at.b, blockIdx.y);
 }
 
 // A row of a block that counts, and what its pairs come to.
@@ -297,8 +297,8 @@ __device__ inline void add_counts(const int *from, int *to, int number) {
 // Every pair of SLAB_ROWS rows with the tokens that come after them. A thread to a column.
 extern "C" __global__ __launch_bounds__(SLAB_THREADS, 2) void count_slab(const __grid_constant__ Args of, const __grid_constant__ Slab slab) {
     const int thread = threadIdx.x, threads = blockDim.x, bands = of.bands, kinds = bands * RELATIONS, tokens = of.tokens;
-    const SlabHead at(of, blockIdx.y);
-    const int n = of.sizes[at.b], begin = blockIdx.x * SLAB_ROWS, left = (int)slab.rows - begin, rows = left < SLAB_ROWS ? left : SLAB_ROWS;
+    const SlabHead at(of, blockIdx.x);
+    const int n = of.sizes[at.b], begin = blockIdx.y * SLAB_ROWS, left = (int)slab.rows - begin, rows = left < SLAB_ROWS ? left : SLAB_ROWS;
     const i64 of_window = (i64)at.b * of.counting;
     if (n < 2) return;
     extern __shared__ double shared[];
