@@ -146,7 +146,7 @@ def test_saving_and_opening(result: headscope.Result, tmp_path: Path) -> None:
     with pytest.raises(HeadscopeError, match=r"end the name in \.nc"):
         result.save(tmp_path / "a.txt")
     (tmp_path / "noise.nc").write_bytes(b"noise")
-    with pytest.raises(HeadscopeError, match="does not end as a result"):
+    with pytest.raises(HeadscopeError, match="is no result of headscope"):
         headscope.Result.open(tmp_path / "noise.nc")
     pd.DataFrame({"x": [1]}).to_xarray().to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(HeadscopeError, match="does not end as a result"):

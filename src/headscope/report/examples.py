@@ -171,9 +171,11 @@ def one_head(
     result: Result, tau: float | None, model: Model, look: Look = SCREEN, controls: Sequence[Result] = ()
 ) -> Picture:
     """The first role's head with a short text that shows it: its attention map and its similarity matrix."""
+    if row_paths(result) is None:
+        raise HeadscopeError("this run kept no rows per text to choose one by", "analyse the texts with --per-text")
     leading = leading_heads(result, tau, controls)
     if not leading:
-        raise HeadscopeError("no head stands out with a text to show it", "analyse more texts, with --per-text")
+        raise HeadscopeError("no head stands out with a text to show it", "analyse more texts")
     kind, best = leading[0]
     layer, head = int(best["layer"]), int(best["head"])
     texts = result.examples(layer, head, kind.shown_by, LOOKED_AT)

@@ -12,6 +12,7 @@ from pathlib import Path
 from headscope.errors import HeadscopeError
 
 MARK = b"headscope sha256 "
+BEGIN = b"\x89HDF"  # of every netCDF-4 file
 SIZE = len(MARK) + hashlib.sha256().digest_size
 AT_ONCE = 1 << 20  # bytes read at a time
 
@@ -27,8 +28,14 @@ def check_seal(file: Path) -> None:
     """Refuse a file whose content is not what was written."""
     size = file.stat().st_size - SIZE
     with file.open("rb") as opened:
+        begin = opened.read(len(BEGIN))
         opened.seek(max(size, 0))
         end = opened.read()
+    if begin and not BEGIN.startswith(begin):
+        raise HeadscopeError(
+            f"{str(file)!r} is no result of headscope",
+            "name a result.nc or a run's folder; texts are analysed first: headscope analyze TEXTS --out RUN",
+        )
     if size < 0 or not end.startswith(MARK):
         raise HeadscopeError(
             f"{str(file)!r} does not end as a result of headscope does",
