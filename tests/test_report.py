@@ -197,11 +197,35 @@ def test_examples_are_of_the_heads_that_the_table_names(result: headscope.Result
     table = result.specialists()
     for kind, best in examples.leading_heads(result):
         own = table[(table["score"] == kind.score) & (table["what"] == "specialist") & (table["out_of_model"] > 0)]
-        assert best["out"] == own["out"].max()
+        assert best["out"] == own["out"].max() or kind is examples.ROUND_ONE_TOKEN
     alike = table.assign(permuted=np.inf)  # heads of permuted weights stand out farther than any
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(result), "specialists", lambda *_, **__: alike)
         assert [each.learned for each in examples.roles(result)] == [False] * len(examples.roles(result))
+
+
+def test_a_head_that_finds_repetitions_is_no_first_example_of_one_that_gathers_round_a_token(
+    result: headscope.Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = result.specialists()
+    focal, repeating = (table[table["score"] == name].index for name in ("focal_share", "repetition_preference"))
+    first, second = focal[:2]
+    table.loc[[*focal, *repeating], ["what", "out", "out_of_model"]] = "specialist", -1.0, -1.0
+    table.loc[first, ["out", "out_of_model"]] = 9.0
+    table.loc[second, ["out", "out_of_model"]] = 5.0
+    both = repeating[0]
+
+    def leading() -> tuple[int, int]:
+        best = next(best for kind, best in examples.leading_heads(result) if kind is examples.ROUND_ONE_TOKEN)
+        return int(best["layer"]), int(best["head"])
+
+    monkeypatch.setattr(type(result), "specialists", lambda *_, **__: table)
+    place = ["layer", "head"]
+    assert leading() == tuple(table.loc[first, place])
+    table.loc[both, [*place, "out", "out_of_model"]] = *table.loc[first, place], 3.0, 3.0
+    assert leading() == tuple(table.loc[second, place])
+    table.loc[second, "out"] = -1.0  # no other stands out
+    assert leading() == tuple(table.loc[first, place])
 
 
 def test_where_a_window_ends_nothing_is_marked_as_the_end_of_a_sentence(embedded: headscope.Model) -> None:

@@ -41,7 +41,7 @@ KINDS = (
     Kind(
         "permuted",
         "permuted",
-        "more than in every run with permuted weights, so it was learned (7a: more likeness)",
+        "more than in every run with permuted weights (7a: more likeness): a number that passes was learned then",
     ),
     Kind("rotated", "rotated", "the effect is gone where the ends of sentences are moved, so it is about sentences"),
 )

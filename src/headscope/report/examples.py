@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headscope.errors import HeadscopeError
 from headscope.findings.resampling import Resampling
 from headscope.findings.showing import beyond_permuted
@@ -39,7 +37,7 @@ class Kind:
     mark: Mark
 
 
-KINDS = (
+REPETITIONS, _, _, ROUND_ONE_TOKEN = KINDS = (
     Kind(
         "finds repetitions", "repetition_preference", "repetition_share",
         "{} of its similar pairs are a word and its repetition",
@@ -113,16 +111,22 @@ def leading_heads(
 ) -> list[tuple[Kind, pd.Series[Any]]]:
     """For each role the head that stands out farthest above its layer and has a text to show it.
 
-    Heads that stand out farther than any of permuted weights come first, where there are such runs.
+    Heads that stand out farther than any of permuted weights come first, where there are such runs. Of heads that
+    gather round one token those come last that find repetitions: their focal token is often paired with itself alone.
     """
     if row_paths(result) is None or not tells_heads_apart(result):
         return []
     table, found = result.specialists(tau=tau, controls=controls), []
+    table = table[(table["what"] == SPECIALIST) & (table["out"] > 0) & (table["out_of_model"] > 0)]
+    repeating = set(map(tuple, table.loc[table["score"] == REPETITIONS.score, ["layer", "head"]].to_numpy().tolist()))
     for kind in KINDS:
-        own = table[(table["score"] == kind.score) & (table["what"] == SPECIALIST)]
-        own = own[(own["out"] > 0) & (own["out_of_model"] > 0)].sort_values("out", ascending=False)
-        learned = np.array([beyond_permuted(row) is not False for _, row in own.iterrows()], dtype=bool)
-        for place in [*own.index[learned], *own.index[~learned]]:
+        own = table[table["score"] == kind.score].sort_values("out", ascending=False)
+        known = repeating if kind is ROUND_ONE_TOKEN else set()
+        last = {
+            place: ((int(row["layer"]), int(row["head"])) in known, beyond_permuted(row) is False)
+            for place, row in own.iterrows()
+        }
+        for place in sorted(own.index, key=last.__getitem__):  # equal ones stay in their order
             best = own.loc[place]
             if len(result.examples(int(best["layer"]), int(best["head"]), kind.shown_by, 1)):
                 found.append((kind, best))
