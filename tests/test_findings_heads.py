@@ -22,6 +22,7 @@ from headscope.findings.trouble import signs_of_trouble
 from headscope.findings.verdicts import judge
 from headscope.measures.block_sums import BlockSums
 from headscope.measures.quantities import QUANTITIES
+from headscope.windows.window import END, WORD
 
 SOUND = synthetic.block_sums(blocks=20, layers=3, heads=6, length=48)
 
@@ -52,6 +53,11 @@ def test_signs_of_trouble() -> None:
     assert "one outlier may set" in trouble(changed(sound, focal_few=stored["focal_few"] + texts[:, None, None, None]))
     assert "no top pairs" in trouble(changed(sound, top_few=stored["top_few"] + texts[:, None, None, None]))
     assert "texts are short" in trouble(changed(sound, tokens=stored["tokens"] / 10))
+    full = stored["tokens"] * 0
+    full[:, WORD] = texts * stored["base_pairs"].shape[1]  # one less than the longest window has
+    assert "full" not in trouble(changed(sound, tokens=full))  # nothing closes them
+    full[:, END] = texts
+    assert "most windows are full, 48 of 48 tokens" in trouble(changed(sound, tokens=full))
     assert "one sentence" in trouble(changed(sound, unsplit=texts))
     assert "no pair of tokens" in trouble(changed(sound, pairless=texts * 0.1))
     long = np.broadcast_to(0.7 * texts[:, None, None, None], stored["norm_correlation"].shape)

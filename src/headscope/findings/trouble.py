@@ -14,6 +14,7 @@ from headscope.measures.block_sums import BlockSums
 from headscope.measures.derived import ratio
 from headscope.measures.quantities import named
 from headscope.measures.view import View
+from headscope.windows.window import END
 
 NOISY = 0.02  # so near to ½ is the separation of related from unrelated pairs in noise
 ALIKE = 0.2  # of the smallest spread of heads that matters
@@ -23,6 +24,7 @@ LONG = 0.5  # correlation of similar pairs with vector length
 RARE = 0.01  # of the windows
 MOST = 0.5  # of a head's windows
 SHORT = 32  # tokens
+FULL = 0.9  # of the longest window, on average
 
 
 def signs_of_trouble(sums: BlockSums, tau: float | None = None) -> list[str]:
@@ -43,6 +45,12 @@ def _windows(sums: BlockSums, texts: float, pairless: float) -> list[str]:
     if length < SHORT:
         warnings.append(
             f"the texts are short, {length:.0f} tokens per window: distances and sentences have little room to differ"
+        )
+    longest = sums.stored["base_pairs"].shape[1] + 1  # tokens: pairs have distances up to one less
+    if length > FULL * longest and sums.stored["tokens"].sum(0)[END]:
+        warnings.append(
+            f"most windows are full, {length:.0f} of {longest} tokens, so that their closing token stands at one "
+            f"position: claim 1b may be about this position; compare with --window {longest - 1}"
         )
     unsplit = sums.stored["unsplit"].sum()
     if unsplit > 0.5 * texts:
