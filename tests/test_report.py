@@ -197,7 +197,12 @@ def test_examples_are_of_the_heads_that_the_table_names(result: headscope.Result
     table = result.specialists()
     for kind, best in examples.leading_heads(result):
         own = table[(table["score"] == kind.score) & (table["what"] == "specialist") & (table["out_of_model"] > 0)]
-        assert best["out"] == own["out"].max() or kind is examples.ROUND_ONE_TOKEN
+        if kind is examples.ROUND_ONE_TOKEN:  # those that find repetitions come last
+            repeats = table[(table["score"] == "repetition_preference") & (table["what"] == "specialist")]
+            repeats = repeats[(repeats["out"] > 0) & (repeats["out_of_model"] > 0)]
+            others = own[~own["layer"].mul(1000).add(own["head"]).isin(repeats["layer"] * 1000 + repeats["head"])]
+            own = others if (others["out"] > 0).any() else own
+        assert best["out"] == own["out"].max()
     alike = table.assign(permuted=np.inf)  # heads of permuted weights stand out farther than any
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(result), "specialists", lambda *_, **__: alike)

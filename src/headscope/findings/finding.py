@@ -38,9 +38,7 @@ class Finding:
     reason: str = ""  # why there is no verdict, or why it is open
     sentence: str = ""
     texts: float | None = None  # share of texts that show the effect on their own, where rows per text were kept
-    middle: str = (
-        ""  # the middle layers' number, where they certainly do it more than the final ones and no control asks
-    )
+    middle: str = ""  # the middle layers' number, where they certainly do it more and no control asks
 
     @property
     def value(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,21 +63,29 @@ def _half_of(matrix: NDArray[Any]) -> NDArray[Any]:
     """The half of a matrix above its diagonal, row by row: far faster than a list of places."""
     size = matrix.shape[-1]
     half = np.empty((*matrix.shape[:-2], size * (size - 1) // 2), dtype=matrix.dtype)
-    first = 0
-    for i in range(size - 1):
-        half[..., first : first + size - 1 - i] = matrix[..., i, i + 1 :]
-        first += size - 1 - i
+    for i, row in _rows_of_half(size):
+        half[..., row] = matrix[..., i, i + 1 :]
     return half
 
 
 def _matrix_of(half: NDArray[Any], size: int) -> NDArray[Any]:
     """The matrix of which `pack` kept the half that is filled, row by row."""
     whole = np.zeros((*half.shape[:-1], size, size))
+    for i, row in _rows_of_half(size):
+        whole[..., i, i + 1 :] = half[..., row]
+    return whole
+
+
+def _rows_of_half(size: int) -> Iterator[tuple[int, slice]]:
+    """Each row of a matrix, and where what stands after its diagonal lies in the half.
+
+    >>> [(i, row.start, row.stop) for i, row in _rows_of_half(4)]
+    [(0, 0, 3), (1, 3, 5), (2, 5, 6)]
+    """
     first = 0
     for i in range(size - 1):
-        whole[..., i, i + 1 :] = half[..., first : first + size - 1 - i]
+        yield i, slice(first, first + size - 1 - i)
         first += size - 1 - i
-    return whole
 
 
 def largest_of(sums: Mapping[str, Mapping[str, NDArray[Any]]]) -> Largest:

@@ -31,23 +31,21 @@ class AddedShards:
 
     def take(self, number: int, group: str, sums: Sums) -> None:
         """Take in a shard that was computed; nobody uses its sums afterwards."""
-        sums = {stack: dict(sorted(sums[stack].items())) for stack in sorted(sums)}  # in the order of a shard's file
-        # Copies: what a card sends are parts of far larger pieces of memory, which would be held with them.
-        own = {
-            stack: {name: np.array(values) for name, values in of_stack.items()}
-            for stack, of_stack in as_block(sums, self.shapes).items()
-        }
-        size = sum(values.nbytes for of_stack in own.values() for values in of_stack.values())
-        if (
-            number != self._next
-            or size > self.room
-            or (group not in self.groups and len(self.groups) == GROUPS_AT_ONCE)
-        ):
+        if number != self._next or (group not in self.groups and len(self.groups) == GROUPS_AT_ONCE):
             self._next = -1  # what comes after a gap is read again
+            return
+        sums = {stack: dict(sorted(sums[stack].items())) for stack in sorted(sums)}  # in the order of a shard's file
+        block = as_block(sums, self.shapes)
+        size = sum(values.nbytes for of_stack in block.values() for values in of_stack.values())
+        if size > self.room:
+            self._next = -1
             return
         self._next, self.room = number + 1, self.room - size
         self.largest[number] = largest_in_block(largest_of(sums), self.shapes)
-        self.blocks[number] = own
+        # Copies: what a card sends are parts of far larger pieces of memory, which would be held with them.
+        self.blocks[number] = {
+            stack: {name: np.array(values) for name, values in of_stack.items()} for stack, of_stack in block.items()
+        }
         members, total = self.groups.setdefault(group, ([], {}))
         members.append(number)
         for stack, values in sums.items():

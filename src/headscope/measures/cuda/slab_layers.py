@@ -117,6 +117,12 @@ class SlabLayers:
         values = None if heads.values is None else vectors_of(heads.values)
         numbers = sums.numbers(heads, laid_out(None, values, queries, keys), batch)
         numbers |= {"table_on_chip": 0, "rows_square": 0}
+        memory = slab_bytes(numbers, sums.constants)
+        if memory > self.kernels.most_shared:
+            raise HeadscopeError(
+                f"this graphics card has no room for {len(sums.shape.readings)} readings of windows of "
+                f"{sums.shape.length:,} tokens", "read S in fewer ways, or in a shorter window"
+            )  # fmt: skip
         room = sums.room_of(sums.shape.layers.index(heads.layer), device)
         given = dict.fromkeys(POINTERS) | batch.tensors | self.read._asdict() | sums.kept.addresses(room)
         given |= filled.addresses | {"values": values}
@@ -129,8 +135,8 @@ class SlabLayers:
         tables["sample"].fill_(torch.inf)
         tables["places"] = self.places
         vectors = [self._vectors(source, heads) for source in sums.host.sources]  # (B, H, T, d) each
-        squares = [(each.double() ** 2).sum(-1).float() for each in vectors]  # (B, H, T) each
-        lengths = [each.double().sqrt().float() for each in squares]  # rounded once, on whatever device
+        squares = [(each.double() ** 2).sum(-1) for each in vectors]  # (B, H, T) each
+        lengths = [each.float().double().sqrt().float() for each in squares]  # rounded once, on whatever device
         at = batch.tensors["positions"].long()[:, None].expand(-1, many, -1)  # (B, H, N)
         tables["norms"] = torch.stack([each.gather(2, at) for each in lengths], dim=2).contiguous()
         launch = self.kernels.launcher()
@@ -145,12 +151,6 @@ class SlabLayers:
             begin("sum_columns", (size * many, -(-tokens // COLUMNS)), COLUMNS, 0, slab)
         begin("look_along", few, THREADS, look_along_bytes())
         tables["high_tokens"] = filled["high"].sum(-1, dtype=torch.int32)
-        memory = slab_bytes(numbers, sums.constants)
-        if memory > self.kernels.most_shared:
-            raise HeadscopeError(
-                f"this graphics card has no room for {len(sums.shape.readings)} readings of windows of "
-                f"{sums.shape.length:,} tokens", "read S in fewer ways, or in a shorter window"
-            )  # fmt: skip
         for counts in (False, True):
             for slab in slabs_of(tokens, size * many, whole=False):
                 for name in ("similar", "scores", "turned"):
@@ -204,15 +204,14 @@ class SlabLayers:
         Σ S over all pairs of a set of tokens is (|Σ v|² - Σ |v|²) / 2, so that no pair need be looked at.
         """
         sums = self.sums
-        own = vectors.double()  # (B, H, T, d)
-        lengths = (own**2).sum(-1)  # (B, H, T): not rounded, for they are taken from numbers that may be as large
+        own, lengths = vectors.double(), squares  # (B, H, T, d); (B, H, T), to be taken from numbers as large
         counting = self.counting[:, None]  # (B, 1, T)
         own = own.masked_fill(~counting[..., None], 0.0)
         if sums.constants.scaled_of[0]:
             own = torch.where(norms[..., None] > 0, own / norms.double()[..., None], 0.0).masked_fill(
                 ~counting[..., None], 0.0
             )
-            lengths = torch.where(norms > 0, (squares / (norms * norms)).double(), 0.0)
+            lengths = torch.where(norms > 0, (squares.float() / (norms * norms)).double(), 0.0)
         lengths = lengths.masked_fill(~counting, 0.0)
         passed = filled["passed"][:, :, : own.shape[2]]  # (B, H, T)
         steps = torch.arange(len(THRESHOLDS) + 1, device=own.device) - 1  # the first one is of all tokens
