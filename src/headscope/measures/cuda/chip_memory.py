@@ -24,6 +24,7 @@ from headscope.measures.cuda.arguments import (
     THETAS,
     TILE,
     TILE_WARPS,
+    WARP,
     Constants,
 )
 from headscope.measures.order import ORDER_BINS, SAMPLED
@@ -79,15 +80,15 @@ def by_tile_bytes(constants: Constants) -> int:
     words += max(shown * (kinds + 1) * ORDER_BINS, looks)
     words += 4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS  # tokens, quarters, edges, middles
     words += max(2 * TILE, readings * 2 * tiles_of(TILE) * 4)  # keys, or top pairs
-    words += 4 * TILE + readings * ((2 * bands + 1) * ORDER_BINS + TILE)  # by token; regions, times
+    words += 4 * TILE + readings * ((2 * bands + 2) * ORDER_BINS + TILE)  # by token; regions, times
     return 4 * (words + readings + 3)
 
 
 def level_tile_bytes() -> int:
     """Of `level_tile`: the same for all windows of at most TILE tokens."""
-    kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * len(RELATIONS) * (TILE - 1)
-    found = 48
-    words = THETAS * MASK + 2 * TILE + kinds + BINS * TILE + 4 + pairs
+    kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * (len(RELATIONS) * (TILE - 1) + 16)
+    found = 16
+    words = THETAS * MASK + 2 * TILE + kinds + (BINS + 2) * TILE + 4 + WARP + pairs
     return 8 * (LEVEL_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
 
 

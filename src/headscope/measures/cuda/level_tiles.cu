@@ -3,20 +3,25 @@
 #define ALL STEPS /* the column for all tokens */
 #define DISTANCES (TILE - 1)
 #define LEVEL_THREADS (LEVEL_WARPS * WARP)
+#define BYTES 4           /* of a number */
+#define NOWHERE BINS      /* the bin of what is no pair: lanes that part would have to wait for each other */
+#define REACH (BINS + 1)  /* behind the bins of an id: Σ of the distances of its high pairs */
+#define OF_ID (BINS + 2)  /* numbers of an id */
+#define OF_LEVELS (RELATIONS * DISTANCES + 16) /* of two levels by relation and distance; what is no pair may be 15 tokens behind */
+static_assert(NOWHERE / 2 == BINS / 2, "half a word is left for what is no pair");
 
 // What is known of the token at a position; where it does not count, its place is below zero.
 struct alignas(16) LevelToken {
-    int times, passed, place; // where the counts of its id begin; how many thresholds it passes; among those that count
+    int times, passed, place; // where the counts of its id begin, in bytes; how many thresholds it passes; among those that count
     float norm;
 };
 
-// What is found about the focal token at the run's τ, and besides.
+// What is found about high pairs at the run's τ.
 struct alignas(16) Found {
-    int held, occurs, longest;    // its high pairs; how often it occurs; where the counts of the longest output's id begin
-    int within, again;            // high pairs in one sentence, and of repetitions
-    u64 far, reach;               // Σ of the distances of high pairs: of all, and of its own
+    int far, within, again; // Σ of their distances; how many are in one sentence, and of repetitions
+    int longest;            // where the counts of the longest output's id begin, in bytes
 };
-static_assert(sizeof(Found) == 48, "as `level_tile_bytes` has it");
+static_assert(sizeof(Found) == 16, "as `level_tile_bytes` has it");
 
 // What a block of `level_tile` has on the chip, in the same places for all windows. Doubles and u64 first.
 struct LevelTile {
@@ -28,16 +33,17 @@ struct LevelTile {
     int *null_;        // (K,)
     int *by_count;     // (K,)
     int *high;         // (kinds,): pairs that are high at the run's τ
-    int *times;        // (K, bins): pairs of each id by level; in the upper halves those with itself
+    int *times;        // (K, OF_ID): pairs of each id by level; in the upper halves those with itself
     int *best_of;      // (2,): what `focal_tokens` found at the run's τ
-    int *table;        // (11, relations, distances): pairs of all windows of the block, the odd bins in the upper halves
+    int *spare;        // (32,): what lanes count whose pair is not high
+    int *table;        // (11, OF_LEVELS): pairs of all windows of the block, the odd bins in the upper halves
 
     __device__ LevelTile(double *shared) {
         sums = shared, room = sums + LEVEL_WARPS * 3 * THETAS, found = (Found *)(room + 8);
         token = (LevelToken *)(found + 1), mask = (unsigned *)(token + TILE);
         null_ = (int *)(mask + THETAS * MASK), by_count = null_ + TILE, high = by_count + TILE;
-        times = high + MOST_KINDS, best_of = times + BINS * TILE;
-        table = best_of + 4;
+        times = high + MOST_KINDS, best_of = times + OF_ID * TILE;
+        spare = best_of + 4, table = spare + WARP;
     }
     __device__ inline int times_of(int at) const { return times[at] & 0xffff; }
     __device__ inline int both_of(int at) const { return (unsigned)times[at] >> 16; }
@@ -63,7 +69,7 @@ __device__ inline void take_tokens(const Args &of, const LevelTile &on, int b, i
     double square = 0;
     if (counts) {
         square = (double)squared;
-        own = {of.id_number[b * of.counting + place] * BINS, passed, place, sqrtf(squared)};
+        own = {of.id_number[b * of.counting + place] * OF_ID * BYTES, passed, place, sqrtf(squared)};
     }
     on.token[i] = own;
     const double unit = own.norm * own.norm > 0 ? (double)(squared / (own.norm * own.norm)) : 0.0;
@@ -98,12 +104,11 @@ struct Masked {
     __device__ inline void begin() { for (int e = 0; e < 12; e++) row[e / 4][e % 4] = 0; }
     // Half a tile; `mask` is where eight of the others begin, for this lane's threshold.
     __device__ inline void add(const float *x, float by, const unsigned *mask) {
-        unsigned halves[4] = {}, ones[4]; // the upper halves, then the lower ones
-        for (int q = 0; q < HALF; q++) {
-            const float scaled = x[q] * by;
-            const unsigned short half = to_half(scaled);
-            halves[q / 2] |= (unsigned)half << 16 * (q % 2);
-            halves[2 + q / 2] |= (unsigned)to_half(scaled - from_half(half)) << 16 * (q % 2);
+        unsigned halves[4], ones[4]; // the upper halves, then the lower ones
+        for (int r = 0; r < 2; r++) {
+            const float one = x[2 * r] * by, two = x[2 * r + 1] * by;
+            halves[r] = two_halves(one, two);
+            halves[2 + r] = two_halves(one - lower_half(halves[r]), two - upper_half(halves[r]));
         }
         load_fragments(ones, mask); // eight tokens of each of three times eight thresholds
         for (int e = 0; e < 3; e++) {
@@ -145,11 +150,24 @@ struct HalfTile {
     Four similar;
     Two kinds;
 
-    __device__ inline void load(const Four *of_similar, const Two *of_kinds, int strip, int column) { // a column of eight tokens
-        const int half = 2 * (tiles_of_strips(column / 2) + strip) + column % 2;
-        similar = of_similar[half * WARP], kinds = of_kinds[half * WARP];
-    }
+    __device__ inline void load(const Four *of_similar, const Two *of_kinds, int half) { similar = of_similar[half * WARP], kinds = of_kinds[half * WARP]; }
     __device__ inline unsigned kind(int q) const { return q % 2 ? kinds.at[q / 2] >> 16 : kinds.at[q / 2] & 0xffff; }
+};
+
+// Halves of tiles by the first strip, then by columns of eight tokens from that strip on.
+struct HalfTiles {
+    int columns, strip, column, half; // columns of the window; the half that has been come to
+
+    __device__ HalfTiles(int columns, int number) : columns(columns), strip(0), column(number) { // the one of this number
+        for (; strip < columns / 2 && column >= columns; strip++) column -= columns - 2 - 2 * strip; // a strip has none before itself
+        find();
+    }
+    __device__ inline void find() { half = 2 * (tiles_of_strips(column / 2) + strip) + column % 2; }
+    __device__ inline bool ends_strip() const { return column == columns - 1; }
+    __device__ inline void next() {
+        if (ends_strip()) { column = 2 * ++strip; find(); }
+        else half += column % 2 ? column : 1, column++;
+    }
 };
 
 // In the main reading.
@@ -157,52 +175,88 @@ __device__ inline float in_main_reading(float x, const LevelToken &i, const Leve
     return !scaled_of[0] ? x : i.norm * j.norm > 0 ? x / (i.norm * j.norm) : 0.0f;
 }
 
+// The bins of the four pairs of a lane in half a tile: see `bin_of`. Whole numbers from the digits of a sum with a large one.
+__device__ inline void bins_of(const float *x, const bool *real, float factor, double largest, bool flat, unsigned *bins) {
+    bool near = false; // an edge
+    for (int q = 0; q < HALF; q++) {
+        const float place = real[q] ? fmaxf(x[q] * factor, -0.5f) : NOWHERE - 0.5f, moved = place + 12582912.0f, whole = moved - 12582912.0f;
+        bins[q] = __float_as_uint(moved) - 0x4b400000u + (place > whole);
+        near |= !(fabsf(place - whole) > 1e-4f);
+    }
+    if (!near || flat) return;
+#pragma unroll
+    for (int q = 0; q < HALF; q++) if (real[q]) bins[q] = bin_of(x[q], factor, largest);
+}
+
+// What is counted of the pairs of a lane; places are in bytes from `times` on. What is no pair is counted where nobody looks, as
+// are levels below every threshold.
+struct LevelCounts {
+    const LevelTile &on;
+    int spare, high_begin, table_begin;
+    int far[2]; // Σ of the distances of the high pairs of the lane's two tokens with those that come after
+
+    __device__ LevelCounts(const LevelTile &on) : on(on), spare((int)(on.spare - on.times + threadIdx.x % WARP) * BYTES) {
+        high_begin = (int)(on.high - on.times) * BYTES, table_begin = (int)(on.table - on.times) * BYTES;
+        far[0] = far[1] = 0;
+    }
+    __device__ inline void add(int place, int number) const { atomicAdd((int *)((char *)on.times + place), number); }
+    __device__ inline void count(bool real, unsigned kind, unsigned bin, unsigned lowest, const LevelToken &i, const LevelToken &j, int apart, int row) {
+        const int level = bin * BYTES, relation = kind / OF_KIND % RELATIONS, away = (apart - 1) * BYTES + table_begin;
+        const bool high = real & (bin >= lowest), same = i.times == j.times;
+        add(bin / 2 * (OF_LEVELS * BYTES) + relation * (DISTANCES * BYTES) + away, bin % 2 * 0xffff + 1);
+        add(i.times + level, same ? 1 + (1 << 16) : 1);
+        add(j.times + level, 1);
+        add(high ? kind / ORDER_BINS + high_begin : spare, 1);
+        add(high & !same ? j.times + REACH * BYTES : spare, apart);
+        far[row] += high ? apart : 0;
+    }
+    // The lane's tokens are done with.
+    __device__ inline void end(const LevelToken &one, const LevelToken &below) {
+        for (int r = 0; r < 2; r++) {
+            if (far[r]) { add((r ? below : one).times + REACH * BYTES, far[r]); atomicAdd(&on.found->far, far[r]); }
+            far[r] = 0;
+        }
+    }
+};
+
 // Levels of the pairs of a window, and what is counted by them. A warp goes through halves of tiles that follow each other: by the
 // first strip, then by the second.
 __device__ inline void count_levels(const Args &of, const LevelTile &on, int b, int h, int strips, bool flat, double largest, float by) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, warp = warp_of_block(), lowest = of.lowest;
     const int tiles = tiles_of_strips(strips), end = 2 * tiles * (warp + 1) / LEVEL_WARPS;
-    const float factor = (float)(20.0 / largest);
+    const float factor = flat ? 0.0f : (float)(20.0 / largest);
     const Two *kinds = (const Two *)(of.cells + (i64)b * tiles * CELLS) + lane;
     const Four *similar = (const Four *)(of.similar + ((i64)b * of.heads + h) * tiles * CELLS) + lane;
     Masked masked;
-    int far = 0, k = 2 * tiles * warp / LEVEL_WARPS, strip = 0, column = k;
-    for (; strip < strips && column >= 2 * strips; strip++) column -= 2 * (strips - 1 - strip); // a strip has none before itself
+    LevelCounts counts(on);
+    int k = 2 * tiles * warp / LEVEL_WARPS;
+    HalfTiles at(2 * strips, k);
     HalfTile coming;
-    if (k < end) coming.load(similar, kinds, strip, column);
+    if (k < end) coming.load(similar, kinds, at.half);
 #pragma unroll 1
     for (; k < end; k++) {
         const HalfTile own = coming;
-        const int first = 16 * strip + g, second = 8 * column + 2 * t, mask = 4 * column;
+        const int first = 16 * at.strip + g, second = 8 * at.column + 2 * t, mask = 4 * at.column;
         const LevelToken one = on.token[first], below = on.token[first + 8], other = on.token[second], right = on.token[second + 1];
-        const bool ends = ++column == 2 * strips;
-        if (ends) column = 2 * ++strip;
-        if (k + 1 < end) coming.load(similar, kinds, strip, column);
+        const bool ends = at.ends_strip() || k + 1 == end;
+        at.next();
+        if (k + 1 < end) coming.load(similar, kinds, at.half);
         float x[HALF];
-#pragma unroll
+        bool real[HALF];
+        unsigned bins[HALF];
         for (int q = 0; q < HALF; q++) {
-            const unsigned kind = own.kind(q);
-            x[q] = 0;
-            if (kind == NO_PAIR) continue;
-            const LevelToken &i = q / 2 ? below : one, &j = q % 2 ? right : other;
-            x[q] = in_main_reading(own.similar.at[q], i, j);
-            const int bin = flat ? 0 : bin_of(x[q], factor, largest), relation = kind / OF_KIND % RELATIONS;
-            const int apart = second - first + q % 2 - q / 2 * 8;
-            atomicAdd(&on.table[(bin / 2 * RELATIONS + relation) * DISTANCES + apart - 1], bin % 2 ? 1 << 16 : 1);
-            if (bin < 2) continue; // below every threshold
-            const bool same = i.times == j.times;
-            atomicAdd(&on.times[i.times + bin], same ? 2 + (1 << 16) : 1);
-            if (!same) atomicAdd(&on.times[j.times + bin], 1);
-            if (bin >= lowest) { atomicAdd(&on.high[kind / OF_KIND], 1); far += apart; }
+            real[q] = own.kind(q) != NO_PAIR;
+            x[q] = real[q] ? in_main_reading(own.similar.at[q], q / 2 ? below : one, q % 2 ? right : other) : 0.0f;
         }
+        bins_of(x, real, factor, largest, flat, bins);
+        for (int q = 0; q < HALF; q++)
+            counts.count(real[q], own.kind(q), bins[q], lowest, q / 2 ? below : one, q % 2 ? right : other, second - first + q % 2 - q / 2 * 8, q / 2);
         if (flat) continue;
         // Lane 8m + r names the r-th of the eight thresholds m: where its eight tokens begin.
         masked.add(x, by, on.mask + (lane < THETAS ? lane : 0) * MASK + mask);
-        if (ends || k + 1 == end) masked.end(one.passed, below.passed);
+        if (ends) { masked.end(one.passed, below.passed); counts.end(one, below); }
     }
     masked.put(on.sums + warp * 3 * THETAS);
-    far = sum_of_warp(far);
-    if (lane == 0 && far) atomicAdd(&on.found->far, (u64)far);
 }
 
 // Levels of the pairs that have relations of the caller's own.
@@ -260,43 +314,21 @@ __device__ inline void look_about(const LevelTile &on, int kinds) {
     if (lane == 0) on.found->longest = on.token[place].times, on.found->within = within, on.found->again = again;
 }
 
-// The high pairs of the focal token at the run's τ. Two threads to a token: each looks at every other occurrence of that one.
-__device__ inline void follow_focal(const Args &of, const LevelTile &on, const float *similar, double largest) {
-    const int lane = threadIdx.x % WARP, j = threadIdx.x % TILE, share = threadIdx.x / TILE, best = on.best_of[0] * BINS;
-    const float factor = (float)(20.0 / largest);
-    const LevelToken own = on.token[j];
-    const bool is_focal = own.place >= 0 && own.times == best;
-    int held = 0, occurs = 0, reach = 0;
-#pragma unroll 1
-    for (int from = 0; from < TILE; from += WARP) {
-        const LevelToken &other = on.token[from + lane];
-        const unsigned members = __ballot_sync(FULL, other.place >= 0 && other.times == best);
-#pragma unroll 1
-        for (unsigned left = members; left; left &= left - 1) {
-            const int i = from + __ffs(left) - 1;
-            if (occurs++ % (LEVEL_THREADS / TILE) != share) continue;
-            if (own.place < 0 || j == i || (is_focal && j < i)) continue; // met from its other side
-            const float x = in_main_reading(similar[i < j ? cell_of(i, j) : cell_of(j, i)], on.token[i], own);
-            if (bin_of(x, factor, largest) >= of.lowest) { reach += j < i ? i - j : j - i; held++; }
-        }
-    }
-    held = sum_of_warp(held), reach = sum_of_warp(reach);
-    if (threadIdx.x == 0) on.found->occurs = occurs;
-    if (lane == 0 && held) { atomicAdd(&on.found->held, held); atomicAdd(&on.found->reach, (u64)reach); }
-}
-
-// What was found, a lane to a number. By one warp.
+// What is known of the focal token at the run's τ, a lane to a number. By the warp that found it.
 __device__ inline void put_found(const Args &of, const LevelTile &on, i64 head, int n) {
-    const int lane = threadIdx.x % WARP;
+    const int lane = threadIdx.x % WARP, best = on.best_of[0] * OF_ID;
+    if (best < 0) return;
     const Found found = *on.found;
-    const double number = on.best_of[1], far = (double)found.far, reach = (double)found.reach;
-    const double above[5] = {(double)found.occurs, reach, far, (double)found.within, (double)found.again};
-    const double below[5] = {(double)n, (double)found.held, number, number, number};
+    int occurs = 0;
+    for (int i = lane; i < TILE; i += WARP) occurs += on.token[i].place >= 0 && on.token[i].times == best * BYTES;
+    occurs = sum_of_warp(occurs);
+    const double number = on.best_of[1], held = on.times_of(best + of.lowest) - on.both_of(best + of.lowest);
+    const double above[5] = {(double)occurs, (double)on.times[best + REACH], (double)found.far, (double)found.within, (double)found.again};
+    const double below[5] = {(double)n, held, number, number, number};
     double *const to[5] = {of.frequency + head, of.reach + head, of.row + head * 3, of.row + head * 3 + 1, of.row + head * 3 + 2};
 #pragma unroll
     for (int k = 0; k < 5; k++) if (lane == k) *to[k] = above[k] / below[k];
-    if (lane == 5) of.longest[head] = found.longest == on.best_of[0] * BINS;
-    __syncwarp();
+    if (lane == 5) of.longest[head] = found.longest == best * BYTES;
 }
 
 // One window of a head. What a thread has on the chip is overwritten only after a barrier that follows its last use.
@@ -314,9 +346,9 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     }
     if (warp < TILE / WARP) take_tokens(of, on, b, head);
     lay_out_masks(of, on, b, head);
-    for (int k = thread; k < BINS * distinct; k += LEVEL_THREADS) on.times[k] = 0;
+    for (int k = thread; k < OF_ID * distinct; k += LEVEL_THREADS) on.times[k] = 0;
     for (int k = thread; k < kinds; k += LEVEL_THREADS) on.high[k] = 0;
-    if (thread == 0) *on.found = Found();
+    if (thread == 0) *on.found = {};
     __syncthreads();
     double diagonal = 0, longest = 0;
     for (int w = 0; w < TILE / WARP; w++) {
@@ -329,28 +361,39 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     if (thread == 0) { if (flat) of.flat[head] = 1; else of.diagonal[head] = diagonal / n / largest; }
     __syncthreads();
     if (flat) return;
-    for (int t = thread; t < distinct; t += LEVEL_THREADS) add_up(on.times + t * BINS);
+    for (int t = thread; t < distinct; t += LEVEL_THREADS) add_up(on.times + t * OF_ID);
     sum_masks(of, on, head, n, 1.0 / ((double)by * largest));
     if (warp == LEVEL_WARPS - 1) look_about(on, kinds);
     match(on.high, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
     __syncthreads();
-    focal_tokens(of, on, on.by_count, b, head, distinct);
+    focal_tokens<OF_ID>(of, on, on.by_count, b, head, distinct);
+    __syncwarp();
+    if (warp == of.at_tau % LEVEL_WARPS) put_found(of, on, head, n);
     __syncthreads();
-    if (on.best_of[0] < 0) return;
-    follow_focal(of, on, of.similar + head * tiles_of_strips(strips) * CELLS, largest);
-    __syncthreads();
-    if (warp == 0) put_found(of, on, head, n);
+}
+
+// Pairs of all windows of the block, to those of others.
+__device__ inline void put_pairs_by_level(const Args &of, const LevelTile &on, int h) {
+    u64 *pairs = of.pairs + (i64)h * BINS * of.table;
+    for (int k = threadIdx.x; k < (BINS + 1) / 2 * RELATIONS * DISTANCES; k += LEVEL_THREADS) {
+        const int two = k / (RELATIONS * DISTANCES), rest = k % (RELATIONS * DISTANCES), cell = rest % DISTANCES * RELATIONS + rest / DISTANCES;
+        const unsigned number = on.table[two * OF_LEVELS + rest];
+        for (int odd = 0; odd < 2; odd++) {
+            const unsigned own = odd ? number >> 16 : number & 0xffff;
+            if (own && 2 * two + odd < BINS) atomicAdd(&pairs[(2 * two + odd) * of.table + cell], (u64)own);
+        }
+    }
 }
 
 extern "C" __global__ __launch_bounds__(LEVEL_THREADS, 3) void level_tile(const __grid_constant__ Args of) {
-    const int h = blockIdx.x, words = (BINS + 1) / 2 * RELATIONS * DISTANCES;
+    const int h = blockIdx.x;
     extern __shared__ double shared[];
     LevelTile on(shared);
-    for (int k = threadIdx.x; k < words; k += LEVEL_THREADS) on.table[k] = 0;
+    for (int k = threadIdx.x; k < (BINS + 1) / 2 * OF_LEVELS; k += LEVEL_THREADS) on.table[k] = 0;
     __syncthreads();
     for (int b = blockIdx.y; b < of.windows; b += gridDim.y) level_of_tiles(of, on, b, h);
     __syncthreads();
-    add_halves(of, on.table, words, DISTANCES, h);
+    put_pairs_by_level(of, on, h);
 }
 
 // ------------------------------------------------------------------ S added up over windows

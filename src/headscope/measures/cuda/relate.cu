@@ -27,7 +27,8 @@ __device__ inline int tiles_of_strips(int strips) { return strips * (strips + 1)
 struct Strips {
     int one, other; // the first tokens of the two
 
-    __device__ Strips(int tile) {
+    __device__ Strips(int one, int other) : one(one), other(other) {}
+    __device__ explicit Strips(int tile) {
         const float x = 2.0f * tile + 0.25f; // the square of half more than the second
         const int second = (int)(x * over_root(x) - 0.499f);
         other = 16 * second, one = 16 * (tile - tiles_of_strips(second));

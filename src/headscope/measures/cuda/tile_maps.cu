@@ -117,15 +117,12 @@ __device__ inline void end_softmax(const Args &of, const Chip &on, int b, const 
 #pragma unroll
     for (int f = 0; f < 2; f++) {
         const int i = part.strip + g + 8 * f;
-        float largest = -infinity(), sum = 0, spread = 0, own = 0;
-        RowPart row[ROW_PARTS];
-        for (int p = 0; p < ROW_PARTS; p++) row[p] = on.parts[p * TILE + i], largest = fmaxf(largest, row[p].largest);
-        for (int p = 0; p < ROW_PARTS; p++) {
-            const float away = row[p].largest - largest, of_part = row[p].largest == -infinity() ? 0.0f : power_of_two(away), square = of_part * of_part;
-            sum = fused(square, row[p].sum, sum);
-            spread += of_part > 0 ? square * fused(row[p].sum, away, row[p].spread) : 0.0f;
-            if (p == part.number) own = of_part;
-        }
+        const RowPart of_lane = t < ROW_PARTS ? on.parts[t * TILE + i] : RowPart{-infinity(), 0, 0}; // a lane to a part
+        const float away = of_lane.largest - most_of_four(of_lane.largest);
+        const float of_part = of_lane.largest == -infinity() ? 0.0f : power_of_two(away), square = of_part * of_part;
+        const float sum = added_by_four(square * of_lane.sum);
+        const float spread = added_by_four(of_part > 0 ? square * fused(of_lane.sum, away, of_lane.spread) : 0.0f);
+        const float own = __shfl_sync(FULL, of_part, lane / 4 * 4 + part.number);
         const bool reads = i < queries && sum != 0; // a sum that is no number stays so
         by[f] = reads ? own * over_root(sum) * SCALE : 0.0f;
         if (t == 0 && part.number == 0) on.spread[i] = reads ? logarithm(sum) - FROM_ROOT * spread / sum : 0.0f;
@@ -174,7 +171,8 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
             }
         }
     FOR_TILES(tiles) {
-        const Strips at(tile);
+        const Strips at = on.strips_of(m);
+        float x[2][HALF], y[2][HALF];
         const unsigned *left = on.word + at_tiles.left[m], *right = on.word + at_tiles.right[m];
         unsigned there[4], there_lower[4], back[4], back_lower[4]; // roots of the tile; and of the tile across the diagonal, turned
         load_fragments(there, left + at.other / 2);
@@ -183,13 +181,17 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
         load_turned(back_lower, right + at.one / 2 + PLANE);
         for (int half = 0; half < 2; half++)
             for (int q = 0; q < HALF; q++) {
-                const int i = at.one + g + q / 2 * 8, j = at.other + 8 * half + 2 * t + q % 2, to = 2 * half + q / 2;
-                const float x = q % 2 ? upper_half(there[to]) + upper_half(there_lower[to]) : lower_half(there[to]) + lower_half(there_lower[to]);
-                const float y = q % 2 ? upper_half(back[to]) + upper_half(back_lower[to]) : lower_half(back[to]) + lower_half(back_lower[to]);
-                direct[m][half][q] = fused(x, x, y * y); // but for a factor, where all tokens read as many
-                if (!of.allowed) continue;
+                const int to = 2 * half + q / 2;
+                x[half][q] = q % 2 ? upper_half(there[to]) + upper_half(there_lower[to]) : lower_half(there[to]) + lower_half(there_lower[to]);
+                y[half][q] = q % 2 ? upper_half(back[to]) + upper_half(back_lower[to]) : lower_half(back[to]) + lower_half(back_lower[to]);
+                direct[m][half][q] = fused(x[half][q], x[half][q], y[half][q] * y[half][q]); // but for a factor
+            }
+        if (!of.allowed) continue; // all tokens read as many
+        for (int half = 0; half < 2; half++)
+            for (int q = 0; q < HALF; q++) {
+                const int i = at.one + g + q / 2 * 8, j = at.other + 8 * half + 2 * t + q % 2;
                 const float over = i < tokens && j < tokens ? of.directions[((i64)b * tokens + i) * tokens + j] : 0.0f;
-                direct[m][half][q] = (x * x * on.reads[i] + y * y * on.reads[j]) * over;
+                direct[m][half][q] = (x[half][q] * x[half][q] * on.reads[i] + y[half][q] * y[half][q] * on.reads[j]) * over;
             }
     }
 }
@@ -305,7 +307,8 @@ __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64
 
 // Attention, and what it says of pairs. What is fetched of vectors is there.
 __device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int tiles, OfTiles &direct, OfTiles &rows) {
-    measure_values(of, on, on.word + 3 * TILE * STRIDE, b, h);
+    if (of.values_kind == 1) measure_values<1>(of, on, on.word + 3 * TILE * STRIDE, b, h);
+    else if (of.values) measure_values<2>(of, on, on.word + 3 * TILE * STRIDE, b, h);
     {
         Scores scores[PARTS_OF_WARP] = {};
         score_all(of, on, b, h, scores);

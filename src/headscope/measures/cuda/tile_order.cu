@@ -30,59 +30,55 @@ struct Middles {
 
 // Of a reading or map: the edges at a quarter, in the middle and at three quarters, and what values are multiplied with.
 __device__ inline Four quarters_of(const float *edges) {
-    const float middle = edges[7], range = fmaxf(fmaxf(edges[14] - middle, middle - edges[0]), 1e-15f);
+    const float middle = edges[7], range = fmaxf(fmaxf(edges[14] - middle, middle - edges[0]), fmaxf(fabsf(middle) * 1e-9f, 1e-15f));
     return {edges[3], middle, edges[11], over_power_of_two(range)};
 }
 
-// Which pairs are counted by region: of the three the two with fewer pairs; see `count_pairs`.
-struct Regions {
-    int one, other; // tokens of the pair that are high
-
-    __device__ Regions(int high, int n) : one(1), other(2 * high > n ? 0 : 2) {
-        if (high < 2 || n - high < 2) one = other = -1;
-    }
-};
-
-// Where the bin of a value of a reading or map is in the table of edges: as many lie below the value.
-__device__ inline const char *bin_of_order(float x, const char *edges, const Four &quarters) {
+// Where the bin of a value of a reading or map is in the table of edges, in bytes: as many lie below the value.
+__device__ inline int bin_of_order(float x, const char *edges, const Four &quarters) {
     const bool high = x > quarters.at[1], higher = x > (high ? quarters.at[2] : quarters.at[0]);
-    const char *at = edges + (high ? 8 * sizeof(float) : 0) + (higher ? 4 * sizeof(float) : 0);
-    const Four three = *(const Four *)at;
+    int at = high ? 8 * sizeof(float) : 0;
+    if (higher) at += 4 * sizeof(float);
+    const Four three = *(const Four *)(edges + at);
     const bool above = x > three.at[1], next = x > (above ? three.at[2] : three.at[0]);
-    return at + (above ? 2 * sizeof(float) : 0) + (next ? sizeof(float) : 0);
+    if (above) at += 2 * sizeof(float);
+    if (next) at += sizeof(float);
+    return at;
 }
+#define LAST_BIN (int)((ORDER_BINS - 1) * sizeof(float))
 
 // The four pairs of a lane in half a tile: their bins, what is counted by them, and moments; a reading or map after the other.
 // What is not to be counted is counted where nobody asks for it: lanes that part would have to wait for each other.
 struct PairsOfLane {
-    unsigned kind[HALF], region[HALF]; // in bytes of the tables
+    int kind[HALF], region[HALF]; // in bytes of the tables
     float moved[READINGS][HALF];
 
-    __device__ PairsOfLane(const Two &kinds, const Token &i, const Token &below, const Token &j, const Token &right, const Regions &regions) {
+    // `skipped`: of the regions by how many tokens are high, the one that is not counted; see `count_pairs`.
+    __device__ PairsOfLane(const Two &kinds, const Token &i, const Token &below, const Token &j, const Token &right, int skipped) {
         const int high[HALF] = {i.high + j.high, i.high + right.high, below.high + j.high, below.high + right.high};
         for (int q = 0; q < HALF; q++) {
             kind[q] = q % 2 ? kinds.at[q / 2] >> 16 : kinds.at[q / 2] & 0xffff;
-            const bool marked = (kind[q] != NO_PAIR) & ((high[q] == regions.one) | (high[q] == regions.other));
-            region[q] = marked ? kind[q] / (OF_KIND * RELATIONS) * 2 * OF_KIND + (high[q] != 1 ? OF_KIND : 0) : 2 * MOST_BANDS * OF_KIND;
+            const int band = (unsigned)kind[q] / (OF_KIND * RELATIONS) * 2 * OF_KIND, edge = band + (high[q] == 1 ? 0 : OF_KIND);
+            region[q] = high[q] == skipped ? 2 * MOST_BANDS * OF_KIND : edge;
         }
     }
     // Those of a reading or map.
     template <int V> __device__ inline void count(const Chip &on, Middles &middles, const Four &x, TopPairs &top) {
         const Four quarters = on.quarters[V];
+        const float scale = quarters.at[3], begin = -quarters.at[1] * scale; // by a power of two: nothing is rounded
         const char *edges = (const char *)(on.edges + V * ORDER_BINS);
-        // From the table of edges to those where pairs are counted by bin.
-        const int to_kinds = (int)((char *)(on.histogram + V * on.kinds * ORDER_BINS) - edges), to_regions = (int)((char *)(on.regions + V * on.beside) - edges);
+        char *by_kind = (char *)(on.histogram + V * on.kinds * ORDER_BINS), *by_region = (char *)(on.regions + V * on.beside);
         for (int q = 0; q < HALF; q++) {
             const bool real = kind[q] != NO_PAIR;
-            const char *bin = bin_of_order(x.at[q], edges, quarters);
-            atomicAdd((int *)(bin + kind[q] + to_kinds), 1);
-            const float away = real ? (x.at[q] - quarters.at[1]) * quarters.at[3] : 0.0f;
+            const int bin = bin_of_order(x.at[q], edges, quarters);
+            atomicAdd((int *)(by_kind + kind[q] + bin), 1);
+            const float away = real ? fused(x.at[q], scale, begin) : 0.0f;
             middles.sums[V] += away;
             middles.sums[SHOWN + V] = fused(away, away, middles.sums[SHOWN + V]);
             if (V == 0) middles.largest = fmaxf(middles.largest, real ? x.at[q] : -infinity());
             if constexpr (V < READINGS) {
-                atomicAdd((int *)(bin + region[q] + to_regions), 1);
-                top.of[q] = __ballot_sync(FULL, real & (bin == edges + (ORDER_BINS - 1) * sizeof(float)));
+                atomicAdd((int *)(by_region + region[q] + bin), 1);
+                top.of[q] = __ballot_sync(FULL, real & (bin == LAST_BIN));
                 moved[V][q] = away;
             } else
                 for (int r = 0; r < READINGS; r++) {
@@ -107,18 +103,18 @@ template <bool UNUSUAL> __device__ inline Four in_reading(const Four &x, bool sc
 
 template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int tiles) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    const Regions regions(on.count[READINGS], n);
+    const int skipped = 2 * on.count[READINGS] > n ? 2 : 0;
     const Two *kinds = (const Two *)(of.cells + (i64)b * tiles * CELLS) + lane;
     const Four *similar = (const Four *)(of.similar + head * tiles * CELLS) + lane;
 #pragma unroll 1
-    for (int tile = on.warp; tile < tiles; tile += TILE_WARPS) {
-        const Strips at(tile);
+    for (int m = 0, tile = on.warp; tile < tiles; m++, tile += TILE_WARPS) {
+        const Strips at = on.strips_of(m);
         const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + 2 * t;
 #pragma unroll 1
         for (int half = 2 * tile; half < 2 * tile + 2; half++, of_other += 8) {
             const Four s = similar[half * WARP], direct = on.direct()[half * WARP + lane], rows = on.rows()[half * WARP + lane];
             const Token i = of_one[0], below = of_one[8], j = of_other[0], right = of_other[1];
-            PairsOfLane pairs(kinds[half * WARP], i, below, j, right, regions);
+            PairsOfLane pairs(kinds[half * WARP], i, below, j, right, skipped);
             TopPairs top;
             pairs.count<0>(on, middles, in_reading<UNUSUAL>(s, scaled_of[0], i, below, j, right), top);
             if (lane == 0) on.top[half] = top;

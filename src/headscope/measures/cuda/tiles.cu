@@ -12,7 +12,8 @@
 static_assert(OF_WARP * TILE_WARPS == MOST_TILES, "warps have as many tiles each");
 
 // The tiles of a warp; `tile` counts those of the window.
-#define FOR_TILES(tiles) _Pragma("unroll") for (int m = 0, tile = on.warp; m < OF_WARP; m++, tile += TILE_WARPS) if (tile < (tiles))
+#define FOR_TILES_OF_WARP(warp, tiles) _Pragma("unroll") for (int m = 0, tile = warp; m < OF_WARP; m++, tile += TILE_WARPS) if (tile < (tiles))
+#define FOR_TILES(tiles) FOR_TILES_OF_WARP(on.warp, tiles)
 
 // What is known of the token at a position.
 struct alignas(16) Token {
@@ -42,8 +43,9 @@ struct Chip : Order {
     float *reads;      // (TILE,): how many tokens each may read
     int *unusual;      // whether a length is
     int warp;          // the number of the own warp
-    // Numbers of a reading in `regions`, a last table where nobody asks; and of all from there on that begin at zero.
-    static constexpr int BESIDE = (2 * MOST_BANDS + 1) * ORDER_BINS, CLEARED = READINGS * (BESIDE + TILE) + READINGS + 3;
+    unsigned strips;   // of each tile of the warp the numbers of its two strips, three bits to each
+    // Numbers of a reading in `regions`, the last two tables where nobody asks; and of all from there on that begin at zero.
+    static constexpr int BESIDE = (2 * MOST_BANDS + 2) * ORDER_BINS, CLEARED = READINGS * (BESIDE + TILE) + READINGS + 3;
 
     __device__ Chip(double *shared) : Order(MOST_KINDS + 1, BESIDE, TILE, TILE), warp(warp_of_block()) {
         constexpr int samples = LARGER(SHOWN * SAMPLED, 3 * ROW_PARTS * TILE), looks = samples + 10 * TILE + 2 * (STEPS + 1) * CATEGORIES;
@@ -59,7 +61,13 @@ struct Chip : Order {
         position = (int *)(norms + TILE), null_ = position + TILE;
         regions = null_ + TILE, times = regions + READINGS * BESIDE;
         count = times + READINGS * TILE, unusual = count + READINGS + 2;
+        strips = 0;
+        FOR_TILES_OF_WARP(warp, MOST_TILES) {
+            const Strips at(tile);
+            strips |= (unsigned)(at.one / 16 | at.other / 16 << 3) << 6 * m;
+        }
     }
+    __device__ inline Strips strips_of(int m) const { return {(int)(strips >> 6 * m & 7) * 16, (int)(strips >> (6 * m + 3) & 7) * 16}; }
     // What the maps say of pairs: those of each lane in half a tile.
     __device__ inline Four *direct() const { return (Four *)word; }
     __device__ inline Four *rows() const { return direct() + MOST_TILES * 2 * WARP; }
@@ -77,37 +85,43 @@ __device__ inline void fetch_vectors(unsigned *to, const void *from, i64 begin, 
 }
 
 // Where the value vectors of a head begin, and its queries and keys.
+__device__ inline int group_of(int h, i64 groups, i64 heads) { return groups == heads ? h : (int)(h * groups) / (int)heads; } // dividing takes a while
 __device__ inline i64 begin_of_values(const Args &of, int b, int h) {
-    return b * of.value_batch + (int)(h * of.value_groups) / (int)of.heads * of.value_group;
+    return b * of.value_batch + group_of(h, of.value_groups, of.heads) * of.value_group;
 }
 __device__ inline i64 begin_of_queries(const Args &of, int b, int h) { return b * of.query_batch + h * of.query_head; }
 __device__ inline i64 begin_of_keys(const Args &of, int b, int h) {
-    return b * of.key_batch + (int)(h * of.key_groups) / (int)of.heads * of.key_group;
-}
-
-// Lengths of the value vectors: eight lanes to a vector, of which the first stretch is on the chip.
-__device__ inline void measure_values(const Args &of, const Chip &on, const unsigned *first, int b, int h) {
-    const int lane = threadIdx.x % WARP, width = of.value_width, apart = of.value_token, kind = of.values_kind, keys = of.keys_of[b];
-    const unsigned short *vectors = (const unsigned short *)of.values + begin_of_values(of, b, h);
-#pragma unroll 1
-    for (int j = threadIdx.x / 8; j < TILE; j += TILE_THREADS / 8) {
-        float sum = 0;
-        for (int k = lane % 8 * 8; k < width && j < keys; k += DEPTH) {
-            const Four bits = k < DEPTH ? *(const Four *)(first + j * STRIDE + k / 2) : *(const Four *)(vectors + j * apart + k);
-            for (int e = 0; e < 8; e++) {
-                const unsigned word = __float_as_uint(bits.at[e / 2]);
-                const float x = of_bits(e % 2 ? word >> 16 : word & 0xffff, kind);
-                sum = fused(x, x, sum);
-            }
-        }
-        for (int k = 4; k > 0; k /= 2) sum += __shfl_xor_sync(FULL, sum, k);
-        if (lane % 8 == 0) on.lengths[j] = sqrtf(sum);
-    }
+    return b * of.key_batch + group_of(h, of.key_groups, of.heads) * of.key_group;
 }
 
 template <int KIND> __device__ inline void multiply_vectors(float *d, const unsigned *a, const unsigned *b) {
     if (KIND == 1) multiply_bfloats(d, a, b);
     else multiply_halves(d, a, b);
+}
+
+// Lengths of the value vectors, as products of sixteen of them with themselves, of which the first stretch is on the chip. By
+// eight warps.
+template <int KIND> __device__ inline void measure_values(const Args &of, const Chip &on, const unsigned *first, int b, int h) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, strip = 16 * on.warp, width = of.value_width, keys = of.keys_of[b];
+    if (strip >= TILE) return;
+    const unsigned *row = first + (strip + lane % 16) * STRIDE + lane / 16 * 4;
+    float products[2][HALF] = {};
+#pragma unroll 1
+    for (int k = 0; k < width; k += 16) {
+        unsigned a[4];
+        if (k < DEPTH) load_fragments(a, row + k / 2);
+        else
+            for (int e = 0; e < 4; e++) {
+                const int i = strip + g + e % 2 * 8, at = k + e / 2 * 8 + 2 * t;
+                const unsigned short *vector = (const unsigned short *)of.values + begin_of_values(of, b, h) + i * of.value_token;
+                a[e] = i < keys && at < width ? *(const unsigned *)(vector + at) : 0;
+            }
+        const unsigned one[2] = {a[0], a[2]}, other[2] = {a[1], a[3]};
+        multiply_vectors<KIND>(products[0], a, one);
+        multiply_vectors<KIND>(products[1], a, other);
+    }
+    if (g / 2 == t)
+        for (int half = 0; half < 2; half++) on.lengths[strip + 8 * half + g] = sqrtf(g % 2 ? products[half][2 * half + 1] : products[half][2 * half]);
 }
 
 // Where the lane's part in loading a tile's fragments begins, in rows of so many words: of the sixteen rows of the one strip, and
@@ -118,7 +132,7 @@ template <int WORDS> struct Fragments {
     __device__ Fragments(const Chip &on) {
         const int lane = threadIdx.x % WARP;
         FOR_TILES(MOST_TILES) {
-            const Strips at(tile);
+            const Strips at = on.strips_of(m);
             left[m] = (at.one + lane % 16) * WORDS + lane / 16 * 4;
             right[m] = (at.other + lane % 8 + lane / 16 * 8) * WORDS + lane / 8 % 2 * 4;
         }
@@ -168,7 +182,7 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
     }
     Four *to = (Four *)(of.similar + head * tiles * CELLS) + lane;
     FOR_TILES(tiles) {
-        const Strips at(tile);
+        const Strips at = on.strips_of(m);
         for (int half = 0; half < 2; half++) {
             const float *own = sums[m][half];
             to[(2 * tile + half) * WARP] = {own[0], own[1], own[2], own[3]};
