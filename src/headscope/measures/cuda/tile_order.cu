@@ -106,25 +106,29 @@ template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const
     const int skipped = 2 * on.count[READINGS] > n ? 2 : 0;
     const Two *kinds = (const Two *)(of.cells + (i64)b * tiles * CELLS) + lane;
     const Four *similar = (const Four *)(of.similar + head * tiles * CELLS) + lane;
+    int half = 2 * on.warp; // of a tile
+    if (half >= 2 * tiles) return;
+    Four s = similar[half * WARP];
+    Two kind = kinds[half * WARP];
 #pragma unroll 1
-    for (int m = 0, tile = on.warp; tile < tiles; m++, tile += TILE_WARPS) {
+    for (int m = 0; half < 2 * tiles; m += 1 - half % 2) {
+        const Four own = s;
         const Strips at = on.strips_of(m);
-        const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + 2 * t;
-#pragma unroll 1
-        for (int half = 2 * tile; half < 2 * tile + 2; half++, of_other += 8) {
-            const Four s = similar[half * WARP], direct = on.direct()[half * WARP + lane], rows = on.rows()[half * WARP + lane];
-            const Token i = of_one[0], below = of_one[8], j = of_other[0], right = of_other[1];
-            PairsOfLane pairs(kinds[half * WARP], i, below, j, right, skipped);
-            TopPairs top;
-            pairs.count<0>(on, middles, in_reading<UNUSUAL>(s, scaled_of[0], i, below, j, right), top);
-            if (lane == 0) on.top[half] = top;
-            if constexpr (READINGS > 1) {
-                pairs.count<READINGS - 1>(on, middles, in_reading<UNUSUAL>(s, scaled_of[READINGS - 1], i, below, j, right), top);
-                if (lane == 0) on.top[2 * MOST_TILES + half] = top;
-            }
-            if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, direct, top);
-            if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, rows, top);
+        const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
+        const Token i = of_one[0], below = of_one[8], j = of_other[0], right = of_other[1];
+        PairsOfLane pairs(kind, i, below, j, right, skipped);
+        const int this_one = half;
+        half += half % 2 ? 2 * TILE_WARPS - 1 : 1;
+        if (half < 2 * tiles) s = similar[half * WARP], kind = kinds[half * WARP]; // on their way while pairs are counted
+        TopPairs top;
+        pairs.count<0>(on, middles, in_reading<UNUSUAL>(own, scaled_of[0], i, below, j, right), top);
+        if (lane == 0) on.top[this_one] = top;
+        if constexpr (READINGS > 1) {
+            pairs.count<READINGS - 1>(on, middles, in_reading<UNUSUAL>(own, scaled_of[READINGS - 1], i, below, j, right), top);
+            if (lane == 0) on.top[2 * MOST_TILES + this_one] = top;
         }
+        if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, on.direct()[this_one * WARP + lane], top);
+        if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, on.rows()[this_one * WARP + lane], top);
     }
 }
 
@@ -136,11 +140,13 @@ __device__ inline void count_degrees(const Args &of, const Chip &on, int b, int 
         const int id = of.id_number[b * of.counting + place], at = on.position[place], strip = at / 16, row = at % 8, second = at % 16 / 8;
         const TopPairs *top = on.top + k / TILE * 2 * MOST_TILES;
         int degree = 0;
+#pragma unroll 1
         for (int other = strip; other < strips; other++) // as the first token of pairs: lanes 4g to 4g + 3
             for (int half = 0; half < 2; half++) {
                 const unsigned *own = top[2 * (tiles_of_strips(other) + strip) + half].of + 2 * second;
                 degree += __popc((own[0] >> 4 * row & 15) | (own[1] >> 4 * row & 15) << 4);
             }
+#pragma unroll 1
         for (int one = 0; one <= strip; one++) { // as the second: every fourth lane
             const unsigned *own = top[2 * (tiles_of_strips(strip) + one) + second].of + row % 2;
             degree += __popc((own[0] >> row / 2 & 0x11111111u) | (own[2] >> row / 2 & 0x11111111u) << 1);
