@@ -178,6 +178,10 @@ static void load_turned(unsigned *to, const unsigned *row) {
     }
     wait(warps[threadIdx.x / 32], 32);
 }
+static void load_four(float *to, const float *from) {
+    aligned = aligned && !((size_t)from % 16);
+    memcpy(to, from, 16);
+}
 struct Copy { unsigned *to; const void *from; bool real; };
 static std::vector<std::vector<Copy>> copies; // of each thread, that it did not wait for
 static void copy_to_chip(unsigned *to, const void *from, bool real) {

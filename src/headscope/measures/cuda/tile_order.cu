@@ -39,7 +39,8 @@ __device__ inline int bin_of_order(float x, const char *edges, const Four &quart
     const bool high = x > quarters.at[1], higher = x > (high ? quarters.at[2] : quarters.at[0]);
     int at = high ? 8 * sizeof(float) : 0;
     if (higher) at += 4 * sizeof(float);
-    const Four three = *(const Four *)(edges + at);
+    Four three;
+    load_four(three.at, (const float *)(edges + at));
     const bool above = x > three.at[1], next = x > (above ? three.at[2] : three.at[0]);
     if (above) at += 2 * sizeof(float);
     if (next) at += sizeof(float);
@@ -63,14 +64,17 @@ struct PairsOfLane {
         }
     }
     // Those of a reading or map.
-    template <int V> __device__ inline void count(const Chip &on, Middles &middles, const Four &x, TopPairs &top) {
-        const Four quarters = on.quarters[V];
+    template <int V> __device__ inline void count(const Chip &on, Middles &middles, const Four x, TopPairs &top) {
+        Four quarters;
+        load_four(quarters.at, on.quarters[V].at);
         const float scale = quarters.at[3], begin = -quarters.at[1] * scale; // by a power of two: nothing is rounded
         const char *edges = (const char *)(on.edges + V * ORDER_BINS);
         char *by_kind = (char *)(on.histogram + V * on.kinds * ORDER_BINS), *by_region = (char *)(on.regions + V * on.beside);
+        int bins[HALF]; // all of them before any is counted: loads do not pass what counts
+        for (int q = 0; q < HALF; q++) bins[q] = bin_of_order(x.at[q], edges, quarters);
         for (int q = 0; q < HALF; q++) {
             const bool real = kind[q] != NO_PAIR;
-            const int bin = bin_of_order(x.at[q], edges, quarters);
+            const int bin = bins[q];
             atomicAdd((int *)(by_kind + kind[q] + bin), 1);
             const float away = real ? fused(x.at[q], scale, begin) : 0.0f;
             middles.sums[V] += away;
@@ -116,6 +120,7 @@ template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const
         const Strips at = on.strips_of(m);
         const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
         const Token i = of_one[0], below = of_one[8], j = of_other[0], right = of_other[1];
+        const Four direct = on.direct()[half * WARP + lane], rows = on.rows()[half * WARP + lane];
         PairsOfLane pairs(kind, i, below, j, right, skipped);
         const int this_one = half;
         half += half % 2 ? 2 * TILE_WARPS - 1 : 1;
@@ -127,8 +132,8 @@ template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const
             pairs.count<READINGS - 1>(on, middles, in_reading<UNUSUAL>(own, scaled_of[READINGS - 1], i, below, j, right), top);
             if (lane == 0) on.top[2 * MOST_TILES + this_one] = top;
         }
-        if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, on.direct()[this_one * WARP + lane], top);
-        if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, on.rows()[this_one * WARP + lane], top);
+        if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, direct, top);
+        if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, rows, top);
     }
 }
 
