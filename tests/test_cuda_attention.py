@@ -44,18 +44,24 @@ def test_it_does_whatever_is_chosen(chosen: dict[str, Any], embedded: headscope.
     same_sums(32, torch.bfloat16, False, chosen, embedded)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_as_many_tokens_as_there_is_room_for(causal: bool, embedded: headscope.Model) -> None:
+    same_sums(72, torch.bfloat16, causal, {}, embedded, length=128, value_width=136)
+
+
 def same_sums(
-    width: int, dtype: torch.dtype, causal: bool, chosen: dict[str, Any], embedded: headscope.Model, length: int = 40
-) -> None:
+    width: int, dtype: torch.dtype, causal: bool, chosen: dict[str, Any], embedded: headscope.Model,
+    length: int = 40, value_width: int = 8,
+) -> None:  # fmt: skip
     """Attention that is computed gives the sums of the same attention given; counts of S are equal."""
-    texts = [f"{TEXTS[0]} {TEXTS[1]}", "Two words.", TEXTS[2]]
+    texts = [f"{TEXTS[0]} {TEXTS[1]} " * (1 + length // 40), "Two words.", TEXTS[2]]
     cut = [corpus_windows(text, embedded.tokenizer, embedded.template, length=length)[0] for text in texts]
     batch, tokens = WindowBatch(tuple(cut)), max(map(len, cut))
     torch.manual_seed(width)
     queries = torch.randn(3, tokens, HEADS, width).to(dtype).transpose(1, 2)  # laid out as models do
     keys = torch.randn(3, tokens, GROUPS, width).to(dtype).transpose(1, 2)
     outputs = torch.randint(-3, 4, (3, HEADS, tokens, 8)).to(dtype)
-    values = torch.randint(-2, 3, (3, GROUPS, tokens, 8)).to(dtype)
+    values = torch.randint(-2, 3, (3, GROUPS, tokens, value_width)).to(dtype)
     readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
     if causal:
         readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril()

@@ -105,10 +105,12 @@ __device__ inline void null_key(const Args &of, int b, int h, int r, u64 *keys) 
 __device__ inline void place_null(const Args &of, int b, int h, int distinct, const u64 *keys, int *null_, int first, int step) {
     const i64 row = b * of.most_ids;
     const int *by_count = of.by_count + row, *begins = of.class_begins + row, *ends = of.class_ends + row;
+#pragma unroll 1
     for (int r = first; r < distinct; r += step) {
         int place = begins[r];
         const int end = ends[r];
         const u64 own = keys[r];
+#pragma unroll 1
         for (int s = begins[r]; s < end; s++) place += keys[s] < own || (keys[s] == own && s < r);
         null_[place] = by_count[r];
         of.nulls[((i64)b * of.heads + h) * of.most_ids + place] = by_count[r];

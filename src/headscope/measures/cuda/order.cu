@@ -196,12 +196,14 @@ __device__ inline double with_lengths(const float *lengths, const int *degree, i
     const int lane = threadIdx.x % WARP;
     double x_sum = 0, y_sum = 0, xx = 0, yy = 0, xy = 0;
     int of_x = 0, of_y = 0;
+#pragma unroll 1
     for (int i = lane; i < n; i += WARP) {
         x_sum += (double)lengths[i]; y_sum += degree[i];
         of_x |= lengths[i] != lengths[0]; of_y |= degree[i] != degree[0];
     }
     x_sum = added(x_sum) / n; y_sum = added(y_sum) / n;
     of_x = __any_sync(FULL, of_x); of_y = __any_sync(FULL, of_y);
+#pragma unroll 1
     for (int i = lane; i < n; i += WARP) {
         const double dx = (double)lengths[i] - x_sum, dy = degree[i] - y_sum;
         xx += dx * dx; yy += dy * dy; xy += dx * dy;
@@ -240,6 +242,7 @@ __device__ inline bool has_top(const Args &of, const Order &on, int r, int pairs
 __device__ inline void count_top(const Args &of, const Order &on, int h, int r, int pairs) {
     const int lane = threadIdx.x % WARP, kinds = of.bands * RELATIONS, *last = on.histogram + r * on.kinds * ORDER_BINS + ORDER_BINS - 1;
     int number = 0;
+#pragma unroll 1
     for (int k = lane; k < kinds; k += WARP) number += last[k * ORDER_BINS];
     number = sum_of_warp(number);
     if (lane == 0) on.count[r] = number;
@@ -248,6 +251,7 @@ __device__ inline void count_top(const Args &of, const Order &on, int h, int r, 
         if (lane == 0) atomicAdd(&of.top_few[h * READINGS + r], 1ull);
         return;
     }
+#pragma unroll 1
     for (int k = lane; k < kinds; k += WARP)
         if (last[k * ORDER_BINS]) atomicAdd(&of.top_pairs[((i64)h * READINGS + r) * kinds + k], (u64)last[k * ORDER_BINS]);
 }

@@ -51,8 +51,8 @@ __device__ inline void score_all(const Args &of, Chip &on, int b, int h, Scores 
     for (int first = 0; first < of.score_width; first += DEPTH) {
         if (first) {
             __syncthreads();
-            fetch_vectors(left, of.queries, begin_of_queries(of, b, h), of.query_token, of.queries_of[b], first, of.score_width);
-            fetch_vectors(right, of.score_keys, begin_of_keys(of, b, h), of.key_token, of.keys_of[b], first, of.score_width);
+            fetch_vectors(left, of.queries, begin_of_queries(of, b, h), of.query_token, on.window->queries, first, of.score_width);
+            fetch_vectors(right, of.score_keys, begin_of_keys(of, b, h), of.key_token, on.window->keys, first, of.score_width);
             copies_done();
             __syncthreads();
         }
@@ -66,7 +66,7 @@ __device__ inline void score_all(const Args &of, Chip &on, int b, int h, Scores 
 
 // Scores to roots of weights that are not over their sum yet, with what a part of a row comes to.
 __device__ inline void begin_softmax(const Args &of, const Chip &on, int b, const ScorePart &part, Scores &scores) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b];
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = of.tokens, queries = on.window->queries, keys = on.window->keys;
     const float scaling = (float)of.scaling * TO_ROOT;
     const bool all = !of.allowed && keys == TILE; // are read
 #pragma unroll
@@ -112,7 +112,7 @@ __device__ inline void begin_softmax(const Args &of, const Chip &on, int b, cons
 
 // Roots of weights, as upper and lower halves in 16 bits: 22 bits of them; sums of columns, and how even each row is.
 __device__ inline void end_softmax(const Args &of, const Chip &on, int b, const ScorePart &part, Scores &scores) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, queries = of.queries_of[b];
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, queries = on.window->queries;
     float by[2];
 #pragma unroll
     for (int f = 0; f < 2; f++) {
@@ -156,20 +156,19 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
     const Fragments<ROW> at_tiles(on);
     for (int k = 0; k < OF_WARP * 2 * HALF; k++) rows[k / 2 / HALF][k / HALF % 2][k % HALF] = 0;
 #pragma unroll 1
-    for (int k = 0; k < keys / 2; k += 8)
+    for (int k = 0; k < keys / 2; k += 8) {
+        unsigned upper[4], lower[4], other[4], other_lower[4];
         FOR_TILES(tiles) {
             const unsigned *left = on.word + at_tiles.left[m] + k, *right = on.word + at_tiles.right[m] + k;
-            unsigned upper[4], lower[4], other[4], other_lower[4];
-            load_fragments(upper, left);
-            load_fragments(other, right);
-            load_fragments(other_lower, right + PLANE);
-            load_fragments(lower, left + PLANE);
+            if (m == 0 || !on.same_one()) { load_fragments(upper, left); load_fragments(lower, left + PLANE); }
+            if (m == 0 || !on.same_other()) { load_fragments(other, right); load_fragments(other_lower, right + PLANE); }
             for (int half = 0; half < 2; half++) {
                 multiply_halves(rows[m][half], upper, other + 2 * half);
                 multiply_halves(rows[m][half], upper, other_lower + 2 * half);
                 multiply_halves(rows[m][half], lower, other + 2 * half);
             }
         }
+    }
     FOR_TILES(tiles) {
         const Strips at = on.strips_of(m);
         float x[2][HALF], y[2][HALF];
@@ -202,8 +201,8 @@ __device__ inline void put_pairs(const Chip &on, int tiles, const OfTiles &direc
     FOR_TILES(tiles)
         for (int half = 0; half < 2; half++) {
             const float *one = direct[m][half], *other = rows[m][half];
-            on.direct()[(2 * tile + half) * WARP + lane] = {one[0], one[1], one[2], one[3]};
-            on.rows()[(2 * tile + half) * WARP + lane] = {other[0], other[1], other[2], other[3]};
+            on.direct()[(2 * on.tile_of(m) + half) * WARP + lane] = {one[0], one[1], one[2], one[3]};
+            on.rows()[(2 * on.tile_of(m) + half) * WARP + lane] = {other[0], other[1], other[2], other[3]};
         }
 }
 
@@ -219,7 +218,7 @@ __device__ inline void add_columns(const Chip &on, double *sums) {
 
 // What each category is given. By one warp.
 __device__ inline void give_to_categories(const Args &of, const Chip &on, int b, i64 head) {
-    const int lane = threadIdx.x % WARP, keys = of.keys_of[b];
+    const int lane = threadIdx.x % WARP, keys = on.window->keys;
     const int *category = of.category + (i64)b * of.keys;
     double sums[4], share = 0, carried = 0; // lanes keep those of a category each
     int own[4];
@@ -258,10 +257,16 @@ __device__ inline int passed_by(double x) { // thresholds
     return k;
 }
 
+// The four numbers of a lane, one after the other: the next one comes first.
+template <class T> __device__ inline void turn(T *x) {
+    const T first = x[0];
+    x[0] = x[1], x[1] = x[2], x[2] = x[3], x[3] = first;
+}
+
 // What tokens receive, and how many thresholds they pass, of all tokens or of those of the text: those that count. The second
 // says which tokens are high. By one warp.
 __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64 head, bool text) {
-    const int lane = threadIdx.x % WARP, wide = of.keys, keys = of.keys_of[b];
+    const int lane = threadIdx.x % WARP, wide = of.keys, keys = on.window->keys;
     const int *category = of.category + (i64)b * wide, *is_counting = of.is_counting + (i64)b * wide;
     const double *even = of.even + (i64)b * wide;
     int *counts = on.counts + text * (STEPS + 1) * CATEGORIES;
@@ -274,20 +279,22 @@ __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64
     }
     for (int k = lane; k < (STEPS + 1) * CATEGORIES; k += WARP) counts[k] = 0;
     add_columns(on, received);
-    for (int e = 0; e < 4; e++) {
-        received[e] = 4 * lane + e < keys && by[e] > 0 ? received[e] / by[e] : 0.0;
-        largest = received[e] > largest ? received[e] : largest;
-        if (counting >> e & 1) largest_text = received[e] > largest_text ? received[e] : largest_text;
+#pragma unroll 1 // dividing takes much code, and code that is used once takes a while to come
+    for (int e = 0; e < 4; e++, turn(received), turn(by)) {
+        received[0] = 4 * lane + e < keys && by[0] > 0 ? received[0] / by[0] : 0.0;
+        largest = received[0] > largest ? received[0] : largest;
+        if (counting >> e & 1) largest_text = received[0] > largest_text ? received[0] : largest_text;
     }
     largest = most(largest), largest_text = most(largest_text); // waits for the lanes
     int number = 0; // of high tokens
-    for (int e = 0; e < 4; e++) {
+#pragma unroll 1
+    for (int e = 0; e < 4; e++, turn(received), turn(own)) {
         const int j = 4 * lane + e;
-        double share = j < keys && largest > 0 ? received[e] / largest : 0.0;
+        double share = j < keys && largest > 0 ? received[0] / largest : 0.0;
         const bool counts_too = text ? counting >> e & 1 && largest_text > 0 : j < keys;
         if (text && counts_too) share = share / (largest_text / largest);
         const int passed = counts_too ? passed_by(share) : 0, high = counts_too && share > of.theta;
-        if (counts_too) atomicAdd(&counts[passed * CATEGORIES + own[e]], 1);
+        if (counts_too) atomicAdd(&counts[passed * CATEGORIES + own[0]], 1);
         if (!text || j >= wide) continue;
         on.token[j].high = high, number += high;
         of.high[head * wide + j] = high, of.passed[head * wide + j] = passed;
@@ -295,6 +302,7 @@ __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64
     number = sum_of_warp(number); // waits for the lanes
     if (text && lane == 0) on.count[READINGS] = number;
     u64 *to = (text ? of.attended_text : of.attended) + (i64)h * STEPS * CATEGORIES;
+#pragma unroll 1
     for (int c = 0; c < CATEGORIES; c++) {
         int sum = lane <= STEPS ? counts[lane * CATEGORIES + c] : 0; // then of tokens that pass so many or more
         for (int away = 1; away <= STEPS; away *= 2) {
@@ -320,5 +328,5 @@ __device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int
         for (int k = 0; k < PARTS_OF_WARP; k++) end_softmax(of, on, b, ScorePart(on, k), scores[k]);
     }
     __syncthreads();
-    compare_in_tiles(of, on, b, tiles, (of.keys_of[b] + 15) / 16 * 16, direct, rows);
+    compare_in_tiles(of, on, b, tiles, (on.window->keys + 15) / 16 * 16, direct, rows);
 }

@@ -110,12 +110,12 @@ template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const
     const int skipped = 2 * on.count[READINGS] > n ? 2 : 0;
     const Two *kinds = (const Two *)(of.cells + (i64)b * tiles * CELLS) + lane;
     const Four *similar = (const Four *)(of.similar + head * tiles * CELLS) + lane;
-    int half = 2 * on.warp; // of a tile
-    if (half >= 2 * tiles) return;
+    if (on.warp >= tiles) return;
+    int half = 2 * on.tile_of(0), m = 0; // of a tile; of the tiles of the warp
     Four s = similar[half * WARP];
     Two kind = kinds[half * WARP];
 #pragma unroll 1
-    for (int m = 0; half < 2 * tiles; m += 1 - half % 2) {
+    while (true) {
         const Four own = s;
         const Strips at = on.strips_of(m);
         const Token *of_one = on.token + at.one + g, *of_other = on.token + at.other + half % 2 * 8 + 2 * t;
@@ -123,8 +123,10 @@ template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const
         const Four direct = on.direct()[half * WARP + lane], rows = on.rows()[half * WARP + lane];
         PairsOfLane pairs(kind, i, below, j, right, skipped);
         const int this_one = half;
-        half += half % 2 ? 2 * TILE_WARPS - 1 : 1;
-        if (half < 2 * tiles) s = similar[half * WARP], kind = kinds[half * WARP]; // on their way while pairs are counted
+        m += half % 2;
+        const bool more = on.warp + m * TILE_WARPS < tiles && m < OF_WARP;
+        half = half % 2 ? 2 * on.tile_of(m) : half + 1;
+        if (more) s = similar[half * WARP], kind = kinds[half * WARP]; // on their way while pairs are counted
         TopPairs top;
         pairs.count<0>(on, middles, in_reading<UNUSUAL>(own, scaled_of[0], i, below, j, right), top);
         if (lane == 0) on.top[this_one] = top;
@@ -134,6 +136,7 @@ template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const
         }
         if constexpr (MAPS > 0) pairs.count<READINGS>(on, middles, direct, top);
         if constexpr (MAPS > 1) pairs.count<READINGS + MAPS - 1>(on, middles, rows, top);
+        if (!more) break;
     }
 }
 
@@ -199,8 +202,9 @@ __device__ inline void join_middles(const Args &of, const Chip &on, i64 head, in
 }
 
 // From vectors to what pairs say, and to a sample of it. All threads come back from it, and nobody has left what it shares with others.
-__device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n, int tiles) {
-    const int thread = threadIdx.x, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b], distinct = of.distinct[b];
+__device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int tiles) {
+    const int thread = threadIdx.x, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b], n = of.sizes[b], distinct = of.distinct[b];
+    if (thread == 0) *on.window = {n, distinct, queries, keys};
     fetch_vectors(on.word, of.outputs, b * of.output_batch + h * of.output_head, of.output_token, queries, 0, of.output_width);
     fetch_vectors(on.word + TILE * STRIDE, of.queries, begin_of_queries(of, b, h), of.query_token, queries, 0, of.score_width);
     fetch_vectors(on.word + 2 * TILE * STRIDE, of.score_keys, begin_of_keys(of, b, h), of.key_token, keys, 0, of.score_width);
@@ -221,14 +225,14 @@ __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int n,
     }
     __syncthreads(); // nobody reads the map any more
     put_pairs(on, tiles, direct, rows);
-    if (thread < n) on.norms[thread] = on.token[on.position[thread]].length;
+    if (thread < on.window->counting) on.norms[thread] = on.token[on.position[thread]].length;
     __syncthreads();
     sample_tiles(of, on, (i64)b * of.heads + h, tiles, samples);
     __syncthreads();
 }
 
 // What needs the edges of order bins, and beside it what has nothing to do with them: a few warps to each.
-__device__ inline void find_edges_of_tile(const Args &of, Chip &on, int b, int h, int distinct) {
+__device__ inline void find_edges_of_tile(const Args &of, Chip &on, int b, int h) {
     const int warp = on.warp, lane = threadIdx.x % WARP;
     constexpr int of_null = TILE_WARPS - SHOWN - 4; // the warps that are left
     static_assert(of_null >= 1, "there are warps for everything");
@@ -240,18 +244,19 @@ __device__ inline void find_edges_of_tile(const Args &of, Chip &on, int b, int h
     } else if (warp < SHOWN + 2) receive(of, on, b, h, head, warp == SHOWN);
     else if (warp == SHOWN + 2) give_to_categories(of, on, b, head);
     else if (warp == SHOWN + 3) take_entropy(of, on, b, head);
-    else place_null(of, b, h, distinct, on.keys, on.null_, threadIdx.x - (SHOWN + 4) * WARP, of_null * WARP);
+    else place_null(of, b, h, on.window->different, on.keys, on.null_, threadIdx.x - (SHOWN + 4) * WARP, of_null * WARP);
 }
 
 extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __grid_constant__ Args of) {
     const int h = blockIdx.x, b = blockIdx.y, thread = threadIdx.x;
-    const int n = of.sizes[b], distinct = of.distinct[b], strips = (of.tokens + 15) / 16, tiles = tiles_of_strips(strips);
+    const int strips = (of.tokens + 15) / 16, tiles = tiles_of_strips(strips);
     const i64 head = (i64)b * of.heads + h;
     extern __shared__ double shared[];
-    Chip on(shared);
-    begin_tile(of, on, b, h, n, tiles);
-    find_edges_of_tile(of, on, b, h, distinct);
+    Chip on(shared, strips);
+    begin_tile(of, on, b, h, tiles);
+    find_edges_of_tile(of, on, b, h);
     __syncthreads();
+    const int n = on.window->counting;
     if (n < 2) return; // what pairs come to was cleared before
     Four *to = (Four *)on.histogram;
     for (int k = thread; k < SHOWN * (MOST_KINDS + 1) * ORDER_BINS / 4; k += TILE_THREADS) to[k] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -265,5 +270,5 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __gr
     __syncthreads();
     if (on.warp == TILE_WARPS / 2) join_middles(of, on, head, n * (n - 1) / 2);
     count_degrees(of, on, b, n, strips);
-    sum_up(of, on, b, h, n, n * (n - 1) / 2, distinct);
+    sum_up(of, on, b, h, n, n * (n - 1) / 2, on.window->different);
 }

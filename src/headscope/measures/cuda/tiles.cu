@@ -11,15 +11,23 @@
 #define LARGER(x, y) ((x) > (y) ? (x) : (y))
 static_assert(OF_WARP * TILE_WARPS == MOST_TILES, "warps have as many tiles each");
 
-// The tiles of a warp; `tile` counts those of the window.
-#define FOR_TILES_OF_WARP(warp, tiles) _Pragma("unroll") for (int m = 0, tile = warp; m < OF_WARP; m++, tile += TILE_WARPS) if (tile < (tiles))
-#define FOR_TILES(tiles) FOR_TILES_OF_WARP(on.warp, tiles)
+// The tiles of a warp, where there are so many.
+#define FOR_TILES(tiles) _Pragma("unroll") for (int m = 0; m < OF_WARP; m++) if (on.warp + m * TILE_WARPS < (tiles))
+
+// Those of a window of eight strips: two digits to a tile, of the second strip and of the first. The three have one strip in
+// common, so that it is loaded once: the second where the first digit is 1, the first where it is 2.
+static_assert(TILE_WARPS == 12 && OF_WARP == 3, "as these have it");
+__device__ constexpr unsigned tiles_of_warp[TILE_WARPS] = {01747372, 01777675, 01636261, 01666564, 01525150, 01555453, 01444342, 01333231,
+                                                           01222120, 02706040, 02301000, 02714111};
 
 // What is known of the token at a position.
 struct alignas(16) Token {
     float length, inverse; // of its output, and 1 over it
     int high;              // whether it is high in attention
 };
+
+// What is known of the window: registers are few, and what lies in the memory of the card takes a while.
+struct alignas(16) About { int counting, different, queries, keys; }; // tokens that count, their ids, tokens that query and are read
 
 // What a part of a row of scores comes to, beside the others.
 struct RowPart { float largest, sum, spread; };
@@ -38,16 +46,17 @@ struct Chip : Order {
     int *counts;       // (2, STEPS + 1, categories): tokens by how many thresholds they pass
     Token *token;      // (TILE,)
     Four *quarters;    // (SHOWN,): see `quarters_of`
+    About *window;
     float *middles;    // (warps, SLOTS): what warps tell each other
     TopPairs *top;     // (READINGS, tiles, 2); where keys were
     float *reads;      // (TILE,): how many tokens each may read
     int *unusual;      // whether a length is
     int warp;          // the number of the own warp
-    unsigned strips;   // of each tile of the warp the numbers of its two strips, three bits to each
+    unsigned strips;   // of each tile of the warp the numbers of its strips, as in `tiles_of_warp`
     // Numbers of a reading in `regions`, the last two tables where nobody asks; and of all from there on that begin at zero.
     static constexpr int BESIDE = (2 * MOST_BANDS + 2) * ORDER_BINS, CLEARED = READINGS * (BESIDE + TILE) + READINGS + 3;
 
-    __device__ Chip(double *shared) : Order(MOST_KINDS + 1, BESIDE, TILE, TILE), warp(warp_of_block()) {
+    __device__ Chip(double *shared, int strips_of_window) : Order(MOST_KINDS + 1, BESIDE, TILE, TILE), warp(warp_of_block()) {
         constexpr int samples = LARGER(SHOWN * SAMPLED, 3 * ROW_PARTS * TILE), looks = samples + 10 * TILE + 2 * (STEPS + 1) * CATEGORIES;
         word = (unsigned *)shared, won = (Won *)shared;
         degree = (int *)(won + SHOWN * MOST_BANDS * (CONTRASTS + 1)), matches = (double *)(degree + READINGS * TILE); // as late as wins
@@ -55,19 +64,22 @@ struct Chip : Order {
         sample = (float *)histogram, parts = (RowPart *)histogram;
         of_strips = sample + samples, spread = of_strips + 8 * TILE, lengths = spread + TILE, counts = (int *)(lengths + TILE);
         token = (Token *)(histogram + LARGER(SHOWN * (MOST_KINDS + 1) * ORDER_BINS, looks));
-        quarters = (Four *)(token + TILE), edges = (float *)(quarters + SHOWN), middles = edges + SHOWN * ORDER_BINS;
+        quarters = (Four *)(token + TILE), window = (About *)(quarters + SHOWN), edges = (float *)(window + 1), middles = edges + SHOWN * ORDER_BINS;
         keys = (u64 *)(middles + TILE_WARPS * SLOTS), top = (TopPairs *)keys;
         reads = middles + TILE_WARPS * SLOTS + LARGER(2 * TILE, READINGS * 2 * MOST_TILES * HALF), norms = reads + TILE;
         position = (int *)(norms + TILE), null_ = position + TILE;
         regions = null_ + TILE, times = regions + READINGS * BESIDE;
         count = times + READINGS * TILE, unusual = count + READINGS + 2;
-        strips = 0;
-        FOR_TILES_OF_WARP(warp, MOST_TILES) {
-            const Strips at(tile);
+        strips = strips_of_window == TILE / 16 ? tiles_of_warp[warp] : 0;
+        for (int m = 0; m < OF_WARP && strips_of_window < TILE / 16; m++) {
+            const Strips at(warp + m * TILE_WARPS);
             strips |= (unsigned)(at.one / 16 | at.other / 16 << 3) << 6 * m;
         }
     }
     __device__ inline Strips strips_of(int m) const { return {(int)(strips >> 6 * m & 7) * 16, (int)(strips >> (6 * m + 3) & 7) * 16}; }
+    __device__ inline bool same_one() const { return strips >> 19; }
+    __device__ inline bool same_other() const { return strips >> 18 & 1; }
+    __device__ inline int tile_of(int m) const { return tiles_of_strips(strips >> (6 * m + 3) & 7) + (strips >> 6 * m & 7); }
     // What the maps say of pairs: those of each lane in half a tile.
     __device__ inline Four *direct() const { return (Four *)word; }
     __device__ inline Four *rows() const { return direct() + MOST_TILES * 2 * WARP; }
@@ -102,7 +114,7 @@ template <int KIND> __device__ inline void multiply_vectors(float *d, const unsi
 // Lengths of the value vectors, as products of sixteen of them with themselves, of which the first stretch is on the chip. By
 // eight warps.
 template <int KIND> __device__ inline void measure_values(const Args &of, const Chip &on, const unsigned *first, int b, int h) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, strip = 16 * on.warp, width = of.value_width, keys = of.keys_of[b];
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, strip = 16 * on.warp, width = of.value_width;
     if (strip >= TILE) return;
     const unsigned *row = first + (strip + lane % 16) * STRIDE + lane / 16 * 4;
     float products[2][HALF] = {};
@@ -114,7 +126,7 @@ template <int KIND> __device__ inline void measure_values(const Args &of, const 
             for (int e = 0; e < 4; e++) {
                 const int i = strip + g + e % 2 * 8, at = k + e / 2 * 8 + 2 * t;
                 const unsigned short *vector = (const unsigned short *)of.values + begin_of_values(of, b, h) + i * of.value_token;
-                a[e] = i < keys && at < width ? *(const unsigned *)(vector + at) : 0;
+                a[e] = i < on.window->keys && at < width ? *(const unsigned *)(vector + at) : 0;
             }
         const unsigned one[2] = {a[0], a[2]}, other[2] = {a[1], a[3]};
         multiply_vectors<KIND>(products[0], a, one);
@@ -142,14 +154,15 @@ template <int WORDS> struct Fragments {
 // Products of a stretch of the outputs, for the tiles of a warp.
 template <int KIND> __device__ inline void multiply_outputs(const Chip &on, const Fragments<STRIDE> &at, int tiles, float (*sums)[2][HALF]) {
 #pragma unroll 1
-    for (int k = 0; k < DEPTH / 2; k += 8) // words, of two numbers
+    for (int k = 0; k < DEPTH / 2; k += 8) { // words, of two numbers
+        unsigned a[4], c[4];
         FOR_TILES(tiles) {
-            unsigned a[4], c[4];
-            load_fragments(a, on.word + at.left[m] + k);
-            load_fragments(c, on.word + at.right[m] + k);
+            if (m == 0 || !on.same_one()) load_fragments(a, on.word + at.left[m] + k);
+            if (m == 0 || !on.same_other()) load_fragments(c, on.word + at.right[m] + k);
             multiply_vectors<KIND>(sums[m][0], a, c);
             multiply_vectors<KIND>(sums[m][1], a, c + 2);
         }
+    }
 }
 
 // The length of the output at each position, of which the square was left there. All threads have left theirs.
@@ -165,7 +178,7 @@ __device__ inline void take_lengths(const Args &of, const Chip &on, i64 head) {
 // S in tiles, for what comes after; what stands on its diagonal is left where lengths of outputs are to be. What is fetched
 // already has come in the end.
 __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int tiles) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, queries = of.queries_of[b], width = of.output_width;
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, width = of.output_width;
     const i64 head = (i64)b * of.heads + h, from = b * of.output_batch + h * of.output_head;
     float sums[OF_WARP][2][HALF] = {};
     const Fragments<STRIDE> at(on);
@@ -173,7 +186,7 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
     for (int first = 0; first < width; first += DEPTH) {
         if (first) {
             __syncthreads();
-            fetch_vectors(on.word, of.outputs, from, of.output_token, queries, first, width);
+            fetch_vectors(on.word, of.outputs, from, of.output_token, on.window->queries, first, width);
         }
         copies_done();
         __syncthreads();
@@ -185,7 +198,7 @@ __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int 
         const Strips at = on.strips_of(m);
         for (int half = 0; half < 2; half++) {
             const float *own = sums[m][half];
-            to[(2 * tile + half) * WARP] = {own[0], own[1], own[2], own[3]};
+            to[(2 * on.tile_of(m) + half) * WARP] = {own[0], own[1], own[2], own[3]};
             if (at.one == at.other && g / 2 == t) on.token[at.one + 8 * half + g].length = g % 2 ? own[2 * half + 1] : own[2 * half];
         }
     }
