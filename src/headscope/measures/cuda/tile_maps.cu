@@ -158,10 +158,13 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
 #pragma unroll 1
     for (int k = 0; k < keys / 2; k += 8) {
         unsigned upper[4], lower[4], other[4], other_lower[4];
+        const unsigned *left = on.word + at_tiles.left[0] + k, *right = on.word + at_tiles.right[0] + k;
+        load_fragments(upper, left), load_fragments(lower, left + PLANE);
+        load_fragments(other, right), load_fragments(other_lower, right + PLANE);
         FOR_TILES(tiles) {
-            const unsigned *left = on.word + at_tiles.left[m] + k, *right = on.word + at_tiles.right[m] + k;
-            if (m == 0 || !on.same_one()) { load_fragments(upper, left); load_fragments(lower, left + PLANE); }
-            if (m == 0 || !on.same_other()) { load_fragments(other, right); load_fragments(other_lower, right + PLANE); }
+            left = on.word + at_tiles.left[m] + k, right = on.word + at_tiles.right[m] + k;
+            if (m && !on.same_one()) { load_fragments(upper, left); load_fragments(lower, left + PLANE); }
+            if (m && !on.same_other()) { load_fragments(other, right); load_fragments(other_lower, right + PLANE); }
             for (int half = 0; half < 2; half++) {
                 multiply_halves(rows[m][half], upper, other + 2 * half);
                 multiply_halves(rows[m][half], upper, other_lower + 2 * half);

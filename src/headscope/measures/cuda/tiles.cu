@@ -156,9 +156,11 @@ template <int KIND> __device__ inline void multiply_outputs(const Chip &on, cons
 #pragma unroll 1
     for (int k = 0; k < DEPTH / 2; k += 8) { // words, of two numbers
         unsigned a[4], c[4];
+        load_fragments(a, on.word + at.left[0] + k);
+        load_fragments(c, on.word + at.right[0] + k);
         FOR_TILES(tiles) {
-            if (m == 0 || !on.same_one()) load_fragments(a, on.word + at.left[m] + k);
-            if (m == 0 || !on.same_other()) load_fragments(c, on.word + at.right[m] + k);
+            if (m && !on.same_one()) load_fragments(a, on.word + at.left[m] + k);
+            if (m && !on.same_other()) load_fragments(c, on.word + at.right[m] + k);
             multiply_vectors<KIND>(sums[m][0], a, c);
             multiply_vectors<KIND>(sums[m][1], a, c + 2);
         }
