@@ -110,7 +110,6 @@ __device__ inline void place_null(const Args &of, int b, int h, int distinct, co
         int place = begins[r];
         const int end = ends[r];
         const u64 own = keys[r];
-#pragma unroll 1
         for (int s = begins[r]; s < end; s++) place += keys[s] < own || (keys[s] == own && s < r);
         null_[place] = by_count[r];
         of.nulls[((i64)b * of.heads + h) * of.most_ids + place] = by_count[r];

@@ -268,7 +268,7 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __gr
         middles.put(on.middles + on.warp * SLOTS);
     }
     __syncthreads();
-    if (on.warp == TILE_WARPS / 2) join_middles(of, on, head, n * (n - 1) / 2);
+    if (on.warp == 0) join_middles(of, on, head, n * (n - 1) / 2);
     count_degrees(of, on, b, n, strips);
     sum_up(of, on, b, h, n, n * (n - 1) / 2, on.window->different);
 }
