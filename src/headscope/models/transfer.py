@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,14 @@ def to_host(tensor: Tensor, *, wait: bool = True) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=not wait)
 
 
+@lru_cache
+def _beside(device: torch.device) -> torch.cuda.Stream:
+    """Where a card copies to the host while it goes on with its work."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
 class Sent:
-    """Tensors on their way to the host, by name.
+    """Tensors on their way to the host, by name; a graphics card goes on with its work meanwhile.
 
     >>> Sent({"sum": torch.ones(2)}).arrived()["sum"].tolist()
     [1.0, 1.0]
@@ -48,10 +55,17 @@ class Sent:
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._event: torch.cuda.Event | None = None
-        self._tensors = {name: to_host(each, wait=False) for name, each in tensors.items()}
-        if any(each.is_cuda for each in tensors.values()):
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record()
+        devices = {each.device for each in tensors.values() if each.is_cuda}
+        for device in devices:
+            _beside(device).wait_stream(torch.cuda.current_stream(device))
+        assert len(devices) < 2, "tensors of several cards"
+        with torch.cuda.stream(_beside(device) if devices else None):
+            self._tensors = {name: to_host(each, wait=False) for name, each in tensors.items()}
+            if devices:
+                self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                self._event.record()
+                for each in tensors.values():  # its memory is not used for anything else before it was copied
+                    each.record_stream(_beside(device))
 
     def arrived(self) -> dict[str, Tensor]:
         """The tensors, when they are there. Waits for nothing that the card was asked for later."""

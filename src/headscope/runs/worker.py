@@ -107,6 +107,7 @@ class Worker:
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
         self.indexing = ThreadPoolExecutor(INDEXING) if self.ahead else None
+        self.begun, self.under_way = False, threading.Event()  # a first batch is indexed; the card has its work
 
     def __enter__(self) -> Worker:
         if self.path == CUDA:
@@ -116,6 +117,7 @@ class Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.under_way.set()
         if self.indexing is not None:
             self.indexing.shutdown(cancel_futures=True)
         self._pool.shutdown()
@@ -200,6 +202,7 @@ class ShardAhead:
         self._lock, self._dealing = threading.Lock(), threading.Lock()
         self._indexed: dict[int, Future[WindowBatch]] = {}
         self._submitted = 0  # batches
+        self._first: int | None = None  # the batch that the card is to have before others are indexed
         if records:
             self._submit(worker.threads.reading)
 
@@ -208,7 +211,10 @@ class ShardAhead:
         indexing = self.worker.indexing
         with self._dealing:
             while indexing is not None and self._submitted < number:
-                self._indexed[self._submitted] = indexing.submit(self._index, self._submitted)
+                if not self.worker.begun:
+                    self.worker.begun, self._first = True, self._submitted
+                task = self._index if self._submitted == self._first else self._index_later
+                self._indexed[self._submitted] = indexing.submit(task, self._submitted)
                 self._submitted += 1
 
     def batch_of(self, number: int) -> WindowBatch:
@@ -216,6 +222,8 @@ class ShardAhead:
         self._submit(number + INDEXED_AHEAD)
         with self._dealing:
             begun = self._indexed.pop(number, None)
+        if number != self._first:
+            self.worker.under_way.set()  # it is wanted now
         return self._index(number) if begun is None else begun.result()
 
     @cached_property
@@ -236,6 +244,11 @@ class ShardAhead:
         """The windows of the texts, in the order in which they go through the model."""
         with self._lock:
             return self._shard
+
+    def _index_later(self, number: int) -> WindowBatch:
+        """When the card has its first work: threads that index would keep the one waiting that gives it."""
+        self.worker.under_way.wait()
+        return self._index(number)
 
     def _index(self, number: int) -> WindowBatch:
         parts = batches_of(self.shard.windows, self.batch)
@@ -319,6 +332,7 @@ class _ShardWork:
             reader.read(batch, layer)
             with self.order.turn("finish", number):
                 sink.finish()
+            self.worker.under_way.set()
         except NotFinite as error:
             dtype = self.worker.settings.dtype
             raise HeadscopeError(

@@ -118,7 +118,8 @@ class _StackBatch:
         sums, place = self.sums, self.sums.shape.layers.index(heads.layer)
         if self.read is None or self._readable is not heads.readable:  # in most models the same for all layers
             self._add_even()
-            self.read = self.batch.read_by(heads.readable, cross=sums.shape.cross, slabs=self.slabs)
+            cross = sums.shape.cross
+            self.read = self.batch.read_by(heads.readable, cross=cross, tiled=self.tiled, slabs=self.slabs)
             self._readable = heads.readable
             if self.tiled or self.slabs:
                 kind = TileLayers if self.tiled else SlabLayers

@@ -28,7 +28,7 @@ class DeviceReadable(NamedTuple):
     readers: Tensor  # (B, 2): how many may read any, and several
     evenness: Tensor  # (B, T): 1 over ln of how many each may read; 0 below two
     even: Tensor  # (B, Tk): what each would receive if all read evenly
-    directions: Tensor | None  # (B, T, T): 1 over the directions in which a pair may be read; none of cross-attention
+    directions: Tensor | None  # (B, T, T): 1 over the directions in which a pair may be read; none where nobody asks
     even_by_category: Tensor  # (B, C): the mean weight that a token that reads would give to each category
     allowed: Tensor | None  # (B, T, Tk): whether a token may read another; None where it may read all of its window
 
@@ -84,10 +84,13 @@ class DeviceBatch:
         moved = to_device(self.arrays.room, self.device)
         self.tensors = {name: self.arrays.layout.view(moved, name) for name in self.arrays.layout.arrays}
 
-    def read_by(self, readable: Tensor | None, *, cross: bool, slabs: bool = False) -> DeviceReadable:
+    def read_by(
+        self, readable: Tensor | None, *, cross: bool, tiled: bool = False, slabs: bool = False
+    ) -> DeviceReadable:
         """Who may read whom, and what even attention would give.
 
-        `slabs`: nothing of the size of a map is kept; the kernels look at `readable` itself.
+        `tiled`: directions are not asked for where every token may read all of its window. `slabs`: nothing of the size
+        of a map is kept; the kernels look at `readable` itself.
         """
         size, tall, wide = len(self.queries.lengths), self.queries.category.shape[1], self.keys.category.shape[1]
         may = may_read(readable, size, tall, wide, self.device)  # (B, T, Tk), but for padding
@@ -105,7 +108,7 @@ class DeviceBatch:
         by_category = (even[:, None, :] * of_category).sum(2)  # (B, C); in one order, as scattering is not
         by_category /= (number >= 1).sum(1).clamp_min(1)[:, None]
         directions = told = None
-        if not cross and not slabs:
+        if not cross and not slabs and not (tiled and readable is None):
             ways = allowed.float() + allowed.transpose(1, 2).float()
             directions = torch.where(ways > 0, 1 / ways.clamp_min(1), 0.0).contiguous()
         if readable is not None and not slabs:
