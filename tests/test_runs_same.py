@@ -13,11 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headscope
+from headscope.choices import Choices
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.variables import Sums
 from headscope.runs import analysis, local_engine, paths
 from headscope.runs.added import AddedShards
-from headscope.runs.worker import Threads
+from headscope.runs.settings import Settings
+from headscope.runs.worker import Threads, Worker
+from headscope.texts import Record
 from long import first_of
 from runs import PASSAGES, TEXTS, Counting, Tiny, pairs_moved, run, same_bytes, stop_after
 
@@ -83,6 +86,15 @@ def test_texts_that_processes_cut_ahead_change_no_byte(
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "b", shard_size=3, per_text=True))
     stop_after(model, TEXTS, tmp_path / "c", shard_size=3, shards=4)
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "c", shard_size=3))
+
+
+def test_a_first_shard_without_windows_keeps_nobody_waiting(tiny: Tiny) -> None:
+    """Batches are indexed ahead when the first one is under way; here there is none in the first shard."""
+    shards = [[Record("0", "")], [Record("1", TEXTS[0]), Record("2", TEXTS[1])], [Record("3", TEXTS[2])]]
+    with Worker(tiny("gpt2"), Settings(Choices(window=32)), {}, threads=Threads(1, 1, cutting=1)) as worker:
+        begun = [worker.begin(records, 1) for records in shards]
+        done = [worker.shard(records, 1, ahead=each) for records, each in zip(shards, begun, strict=True)]
+    assert [len(each.windows) for each in done] == [0, 2, 1]
 
 
 @pytest.mark.parametrize("kind", first_of(["embedded", "t5"]))
