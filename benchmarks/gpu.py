@@ -18,8 +18,9 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,26 +91,30 @@ def speed(args: argparse.Namespace) -> None:
             for _ in range(rounds):
                 reader.read(reader.batch(cut), lambda heads: None)
 
-    def whole(which: str, path: str) -> None:
+    @contextmanager
+    def whole(which: str, path: str) -> Iterator[Callable[[], None]]:
         settings = Settings(Choices(window=128, readings=readings[which]), dtype=args.dtype)
         threads = Threads(reading=args.at_once, cutting=1)
         with Worker(model, settings, {}, threads=threads, path=path) as worker, ThreadPoolExecutor(1) as background:
-            sizes = [min(together, rounds - k) for k in range(0, rounds, together)]  # batches of each shard
+            counted(worker, background, 1)  # threads of their own make plans of their own
+            yield partial(counted, worker, background, rounds)
 
-            def begin(many: int) -> ShardAhead:
-                return ShardAhead(worker, records * many, args.batch, lambda: [[window] for window in cut] * many)
+    def counted(worker: Worker, background: ThreadPoolExecutor, batches: int) -> None:
+        """As a run does it: the next shards begun, the sums of the last one fetched."""
+        sizes = [min(together, batches - k) for k in range(0, batches, together)]  # batches of each shard
 
-            fetched, shards = [], [begin(sizes[0])]
-            for k, many in enumerate(
-                sizes
-            ):  # as a run does it: the next shards begun, the sums of the last one fetched
-                shards += [begin(each) for each in sizes[len(shards) : k + 1 + worker.ahead]]
-                done = worker.shard(records * many, args.batch, ahead=shards[k])
-                fetched.append(background.submit(done.sums))
-            for sums in fetched:
-                sums.result()
+        def begin(many: int) -> ShardAhead:
+            return ShardAhead(worker, records * many, args.batch, lambda: [[window] for window in cut] * many)
 
-    contenders = {"forward": Contender(plain, args.texts), "tapped, eager": Contender(tapped, args.texts)}
+        fetched, shards = [], [begin(sizes[0])]
+        for k, many in enumerate(sizes):
+            shards += [begin(each) for each in sizes[len(shards) : k + 1 + worker.ahead]]
+            done = worker.shard(records * many, args.batch, ahead=shards[k])
+            fetched.append(background.submit(done.sums))
+        for sums in fetched:
+            sums.result()
+
+    contenders = {"forward": ready(plain, args.texts), "tapped, eager": ready(tapped, args.texts)}
     for path in (CUDA, CUDA_EAGER):
         if path == CUDA and (why := attention_lacks(model, Choices(window=128))):
             print(f"no {CUDA}: {why}")
@@ -122,29 +127,37 @@ def speed(args: argparse.Namespace) -> None:
         contenders = {name: each for name, each in contenders.items() if name.endswith(("forward", f" {args.only}"))}
     compare(contenders, args.rounds)
     if args.profile:
-        show_profile(contenders[f"both, {CUDA}"].work)
+        with contenders[f"both, {CUDA}"].opened() as work:
+            show_profile(work)
 
 
 class Contender(NamedTuple):
-    """Something that reads so many texts."""
+    """Something that reads so many texts, when it is open; opening it is not timed."""
 
-    work: Callable[[], None]
+    opened: Callable[[], AbstractContextManager[Callable[[], None]]]
     texts: int
+
+
+def ready(work: Callable[[], None], texts: int) -> Contender:
+    """What is ready as it is."""
+    return Contender(lambda: nullcontext(work), texts)
 
 
 def compare(contenders: dict[str, Contender], rounds: int) -> None:
     """Time everything, round by round, beside the first, which is the plain forward pass."""
     times: dict[str, list[float]] = {name: [] for name in contenders}  # of one text
     memory = {}
-    for name, (work, _) in contenders.items():
-        work()  # warm
-        if DEVICE.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            work()
+    for name, (opened, _) in contenders.items():
+        with opened() as work:
+            work()  # warm
+            if DEVICE.type == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+                work()
         memory[name] = torch.cuda.max_memory_allocated() if DEVICE.type == "cuda" else 0
     for _ in range(rounds):
-        for name, (work, texts) in contenders.items():
-            times[name].append(time_of(work) / texts)
+        for name, (opened, texts) in contenders.items():
+            with opened() as work:
+                times[name].append(time_of(work) / texts)
     forward = next(iter(contenders))
     for name, found in times.items():
         ratios = [t / f for t, f in zip(found, times[forward], strict=True)]
@@ -165,10 +178,10 @@ def peers_of(args: argparse.Namespace, model: headscope.Model) -> dict[str, Cont
         with Worker(model, settings, {}, threads=Threads(reading=os.cpu_count() or 1), path=path) as worker:
             worker.shard(bench.records, 8).sums()
 
-    found = {f"both, {path}": Contender(partial(counted, path), args.peer_texts) for path in (TORCH, COMPILED)}
+    found = {f"both, {path}": ready(partial(counted, path), args.peer_texts) for path in (TORCH, COMPILED)}
     for peer in PEERS:
         if installed(peer):
-            found[peer] = Contender(getattr(bench, peer), args.peer_texts)
+            found[peer] = ready(getattr(bench, peer), args.peer_texts)
         else:
             print(f"{peer} is not installed and is left out")
     return found
@@ -247,7 +260,7 @@ def long_windows(args: argparse.Namespace) -> None:
                 worker.shard(records, 1).sums()
 
         print(f"windows of {tokens:,} tokens:")
-        compare({"forward": Contender(plain, args.long), "both": Contender(counted, args.long)}, 1)
+        compare({"forward": ready(plain, args.long), "both": ready(counted, args.long)}, 1)
     if args.profile:
         show_profile(counted)
 

@@ -6,6 +6,8 @@ something to it (a bias by position, a cap, a sink), only its own function knows
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -35,6 +37,20 @@ class attention_by:  # noqa: N801 - reads as a state: `with attention_by(network
     def __exit__(self, *error: object) -> None:
         if self.before != self.way:
             self.network.set_attn_implementation(self.before)
+
+
+@contextmanager
+def without_plans(padded: bool) -> Iterator[None]:
+    """Padded batches go without cuDNN's attention: it makes a plan for every shape, which takes longer than the batch.
+
+    Batches of whole windows have few shapes, and there it is the fastest.
+    """
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(before and not padded)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def plain_attention(scores: Tensor, readable: Tensor | None) -> Tensor:

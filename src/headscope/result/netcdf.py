@@ -6,10 +6,13 @@ the same files ten times as fast. Anything that reads netCDF reads them.
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +28,7 @@ from headscope.version import __version__
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 NUMBER, NUMBERS = "_Netcdf4Dimid", "_Netcdf4Coordinates"  # of a dimension, and of a variable's dimensions
 SCALE = "NAME"  # an attribute that dimensions have, and nothing else
+BY_THREADS = 2**20  # bytes; what is larger is compressed by several threads
 OF_SCALES = ("CLASS", SCALE, "REFERENCE_LIST", "DIMENSION_LIST")  # by which HDF5 ties dimensions and variables
 
 
@@ -105,6 +109,40 @@ def create(file: Path) -> Iterator[Group]:
         made_by = f"version=2,headscope={__version__},hdf5={h5py.version.hdf5_version},h5py={h5py.__version__}"
         opened.attrs["_NCProperties"] = made_by
         yield Group(opened, ChainMap(), count())
+
+
+def fill(target: h5py.Dataset, values: NDArray[Any], where: tuple[int, ...] = ()) -> None:
+    """Write values to a variable, or to one place of its first dimensions.
+
+    Compressing is what takes the time of a file, and HDF5 does it in one thread: large variables are compressed here,
+    a thread to a piece, and handed over as HDF5 would store them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, h5py.File(Path(folder, "a.h5"), "w") as file:
+    ...     stored = {"chunks": (1, 300, 256), "compression": "gzip", "shuffle": True}
+    ...     made = file.create_dataset("a", (2, 1000, 512), dtype="u2", **stored)
+    ...     fill(made, np.arange(512_000).reshape(1000, 512) % 7001, (1,))
+    ...     made[1, 999, :3].tolist(), int(made[0].max()), made.id.get_num_chunks()
+    ([415, 416, 417], 0, 8)
+    """
+    compressed = target.compression == "gzip" and target.shuffle and target.chunks[: len(where)] == (1,) * len(where)
+    if not compressed or values.nbytes < BY_THREADS:
+        target[(*where, ...)] = values
+        return
+    sizes, level = target.chunks[len(where) :], target.compression_opts
+    begins = list(product(*(range(0, whole, size) for whole, size in zip(values.shape, sizes, strict=True))))
+
+    def packed(begin: tuple[int, ...]) -> bytes:
+        own = values[tuple(slice(at, at + size) for at, size in zip(begin, sizes, strict=True))]
+        piece = np.zeros(sizes, dtype=target.dtype)  # what reaches over the end is stored whole
+        piece[tuple(slice(size) for size in own.shape)] = own
+        # First bytes together, then second bytes: HDF5's shuffle.
+        shuffled = np.ascontiguousarray(piece.reshape(-1).view(np.uint8).reshape(piece.size, -1).T)
+        return zlib.compress(shuffled, level)
+
+    with ThreadPoolExecutor(min(len(begins), os.cpu_count() or 1)) as threads:
+        for begin, piece in zip(begins, threads.map(packed, begins), strict=True):
+            target.id.write_direct_chunk((*where, *begin), piece)
 
 
 # ---------------------------------------------------------------------- reading

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headscope.measures.variables import DIMENSIONS, FOCAL_TOKENS, Shape, coordinates, variable
-from headscope.result.netcdf import Group
+from headscope.result.netcdf import Group, fill
 from headscope.result.parts import ShardInfo, add_sums, is_coarser
 from headscope.result.shards import smallest
 
@@ -62,7 +62,7 @@ class StackWriter:
             if values.size < WRITTEN_AT_ONCE:
                 self.small.setdefault(name, []).append(values)
             else:
-                self._large_for_blocks(name, values)[place] = values
+                fill(self._large_for_blocks(name, values), values, (place,))
             if not is_coarser(variable(name), self.shape):
                 add_sums(self.totals, {name: values})
 
@@ -78,7 +78,7 @@ class StackWriter:
         """Write what is small, and the totals of everything that blocks keep whole."""
         for name, each in self.small.items():
             values, dims = smallest(np.stack(each)), ("block", *variable(name).dims_of_block)
-            self._make(self.blocks, name, dims, values.dtype, _storage(dims, values.shape))[...] = values
+            fill(self._make(self.blocks, name, dims, values.dtype, _storage(dims, values.shape)), values)
         for name, values in self.totals.items():
             self.write_total(name, values)
         self.small.clear()
@@ -129,7 +129,7 @@ class StackWriter:
         """Write values to their place; entries of focal tokens become a table of each layer."""
         if name != FOCAL_TOKENS:
             if values.size:
-                target[(*where, ...)] = values
+                fill(target, values, where)
             return
         for k in range(len(self.shape.layers)) if len(self.tokens) else ():
             _, head, token, number = values[values[:, 0] == k].T

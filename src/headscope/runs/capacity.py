@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SHARE = 0.3  # of free memory that batches may take
 TRIAL_TEXTS = 64  # texts; the longest of them are tried
 AT_ONCE = 1  # batches on a graphics card: it is given the next one's work before it is done with this one's
+MOST_CUTTING = 8  # processes that cut texts: they cut more than a card reads, and each takes a while to begin
 TRIAL_WINDOWS = 4  # windows in the batch that is measured
 
 
@@ -44,7 +45,7 @@ def threads_for(device: str, cores: int, side_by_side: int) -> Threads:
     (Threads(reading=4, counting=2, cutting=0), Threads(reading=1, counting=8, cutting=8))
     """
     reading = max(1, min(cores if device == "cpu" else AT_ONCE, side_by_side))
-    return Threads(reading, max(1, cores // reading), cores if device == "cuda" else 0)
+    return Threads(reading, max(1, cores // reading), min(cores, MOST_CUTTING) if device == "cuda" else 0)
 
 
 def measured_capacity(

@@ -20,7 +20,7 @@ from headscope.measures.columns import RowTable
 from headscope.measures.cuda.device_batch import arrays_of
 from headscope.measures.own_relations import Labels
 from headscope.measures.variables import Shape, Sums
-from headscope.models.plain import SDPA, attention_by
+from headscope.models.plain import SDPA, attention_by, without_plans
 from headscope.models.reading import OutOfMemory, Reader, make_batch
 from headscope.runs.clusters import too_many_windows
 from headscope.runs.in_order import InOrder, Stopped
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 AHEAD = 2  # shards
 INDEXED_AHEAD = 8  # batches of a shard
-INDEXING = 2  # threads
+INDEXING = 1  # threads: several would wait for each other, and keep the one waiting that gives the card its work
 SWITCHED = 0.0005  # seconds after which a thread that indexes lets the one go on that gives the card its work
 
 
@@ -329,7 +329,8 @@ class _ShardWork:
                 with self.order.turn((heads.stack, heads.layer), number):
                     sink.layer(heads)
 
-            reader.read(batch, layer)
+            with without_plans(padded=len({len(window) for window in batch.windows}) > 1):
+                reader.read(batch, layer)
             with self.order.turn("finish", number):
                 sink.finish()
             self.worker.under_way.set()

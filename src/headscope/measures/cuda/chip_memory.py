@@ -78,7 +78,9 @@ def by_tile_bytes(constants: Constants) -> int:
     looks += max(shown * SAMPLED, 3 * ROW_PARTS * TILE)  # samples, or parts of rows before
     words = max(4 * TILE * STRIDE, 2 * TILE * ROW, constants.maps * cells_of(TILE))
     words += max(shown * (kinds + 1) * ORDER_BINS, looks)
-    words += 4 * TILE + shown * (4 + ORDER_BINS) + 4 + TILE_WARPS * SLOTS  # tokens, quarters, edges, the window, middles
+    words += (
+        4 * TILE + shown * (4 + ORDER_BINS) + TILE_WARPS * SLOTS + 4
+    )  # tokens, quarters, edges, middles, the window
     words += max(2 * TILE, readings * 2 * tiles_of(TILE) * 4)  # keys, or top pairs
     words += 4 * TILE + readings * ((2 * bands + 2) * ORDER_BINS + TILE)  # by token; regions, times
     return 4 * (words + readings + 3)
