@@ -45,7 +45,7 @@ def without_plans(padded: bool) -> Iterator[None]:
 
     Batches of whole windows have few shapes, and there it is the fastest.
     """
-    before = torch.backends.cuda.cudnn_sdp_enabled()
+    before = bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(before and not padded)
     try:
         yield

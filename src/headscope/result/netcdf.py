@@ -138,7 +138,7 @@ def fill(target: h5py.Dataset, values: NDArray[Any], where: tuple[int, ...] = ()
         piece[tuple(slice(size) for size in own.shape)] = own
         # First bytes together, then second bytes: HDF5's shuffle.
         shuffled = np.ascontiguousarray(piece.reshape(-1).view(np.uint8).reshape(piece.size, -1).T)
-        return zlib.compress(shuffled, level)
+        return zlib.compress(shuffled.data, level)
 
     with ThreadPoolExecutor(min(len(begins), os.cpu_count() or 1)) as threads:
         for begin, piece in zip(begins, threads.map(packed, begins), strict=True):

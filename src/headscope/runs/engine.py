@@ -121,21 +121,19 @@ def finishing(
 
     `here`: it is added up in this process.
     """
-    records = shard.records
-    tables = row_files(computed, tokenizer) if order.per_text else {}
-    looked_at = computed.windows[:: 1 + len(computed.windows) // LOOKED_AT]
-    about = FinishedShard(
-        shard.number, shard.group, len(records), len(computed.windows), shard.hash, order.plan,
-        list(computed.refused),
-        tokens=sum(each.window.total for each in computed.windows if each.number == 0),
-        tokens_read=sum(int((each.window.part >= 0).sum()) for each in computed.windows),
-        familiar_of=len(looked_at),
-        unfamiliar=sum(familiarity(each.window).unfamiliar for each in looked_at),
-    )  # fmt: skip
-    sums = computed.sums
 
     def finish() -> ComputedShard:
-        own = sums()
+        tables = row_files(computed, tokenizer) if order.per_text else {}
+        looked_at = computed.windows[:: 1 + len(computed.windows) // LOOKED_AT]
+        about = FinishedShard(
+            shard.number, shard.group, len(shard.records), len(computed.windows), shard.hash, order.plan,
+            list(computed.refused),
+            tokens=sum(each.window.total for each in computed.windows if each.number == 0),
+            tokens_read=sum(int((each.window.part >= 0).sum()) for each in computed.windows),
+            familiar_of=len(looked_at),
+            unfamiliar=sum(familiarity(each.window).unfamiliar for each in looked_at),
+        )  # fmt: skip
+        own = computed.sums()
         return ComputedShard(about, pack(own), tables, own if here else None)
 
     return finish

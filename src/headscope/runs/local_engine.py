@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headscope.models.model import Model
 
 
-BEHIND_CARD = 2  # shards that are packed at the same time: a graphics card computes them faster than one thread packs
+BEHIND_CARD = 3  # shards that are packed at the same time: a graphics card computes them faster than one thread packs
 
 
 class LocalEngine:
@@ -120,14 +120,26 @@ class LocalEngine:
 
 
 def _begun(worker: Worker, work: Work) -> Iterator[tuple[Shard, ShardAhead]]:
-    """The shards, some of them begun ahead."""
-    waiting: deque[tuple[Shard, ShardAhead]] = deque()
-    for placed in work.shards(by_place=False):
+    """The shards; beside a graphics card another thread reads and begins some of them ahead."""
+    shards = iter(work.shards(by_place=False))
+
+    def begin() -> tuple[Shard, ShardAhead] | None:
+        if (placed := next(shards, None)) is None:
+            return None
         shard = placed.read()
-        waiting.append((shard, worker.begin(shard.records, work.batch(shard.number))))
-        if len(waiting) > worker.ahead:
-            yield waiting.popleft()
-    yield from waiting
+        return shard, worker.begin(shard.records, work.batch(shard.number))
+
+    if not worker.ahead:
+        yield from iter(begin, None)
+        return
+    beginning = ThreadPoolExecutor(1)
+    try:
+        waiting = deque(beginning.submit(begin) for _ in range(worker.ahead + 1))
+        while (begun := waiting.popleft().result()) is not None:
+            waiting.append(beginning.submit(begin))
+            yield begun
+    finally:
+        beginning.shutdown(cancel_futures=True)
 
 
 def _keep(work: Work, packed: Future[ComputedShard]) -> None:

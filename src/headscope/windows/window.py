@@ -51,6 +51,11 @@ class Window:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For processes that cut texts: one array of small numbers is sent several times as fast as eight large ones."""
+        rows = np.stack([*(getattr(self, name) for name in COLUMNS if name != "span"), *self.span.T])
+        return _from_rows, (rows.astype(np.int32), self.tokens, self.texts, self.first, self.total, self.sentences)
+
     @property
     def described(self) -> bool:
         """Whether words and sentences are known: not of tokens that came without their text."""
@@ -121,6 +126,21 @@ class Window:
             label = visible(f"##{piece}" if token.startswith("##") and token != piece else piece)
             labels.append(f"{visible(token)}:{label}" if self.unknown[k] else label)
         return tuple(labels)
+
+
+def _from_rows(rows: NDArray[np.int32], *others: Any) -> Window:
+    """The window of which `__reduce__` made this.
+
+    >>> import pickle, headscope
+    >>> seen = headscope.load().inspect("It rains.").window
+    >>> sent = pickle.loads(pickle.dumps(seen))
+    >>> sent.labels == seen.labels, sent.span.tolist() == seen.span.tolist(), sent.ids.dtype, sent.unknown.dtype
+    (True, True, dtype('int64'), dtype('bool'))
+    """
+    own = rows.astype(np.int64)
+    columns = dict(zip((name for name in COLUMNS if name != "span"), own, strict=False))
+    columns |= {"span": np.ascontiguousarray(own[-2:].T), "unknown": columns["unknown"].astype(bool)}
+    return Window(*(columns[name] for name in COLUMNS), *others)
 
 
 def spellings(window: Window) -> dict[int, str]:

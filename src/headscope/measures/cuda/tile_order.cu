@@ -146,17 +146,17 @@ __device__ inline void count_degrees(const Args &of, const Chip &on, int b, int 
         const int place = k % TILE;
         if (place >= n) continue;
         const int id = of.id_number[b * of.counting + place], at = on.position[place], strip = at / 16, row = at % 8, second = at % 16 / 8;
-        const TopPairs *top = on.top + k / TILE * 2 * MOST_TILES;
+        const TopPairs *top = on.top + k / TILE * 2 * MOST_TILES + 2 * tiles_of_strips(strip), *as_first = top + 2 * strip, *as_second = top + second;
         int degree = 0;
-#pragma unroll 1
-        for (int other = strip; other < strips; other++) // as the first token of pairs: lanes 4g to 4g + 3
+#pragma unroll 2
+        for (int other = strip; other < strips; as_first += 2 * ++other) // as the first token of pairs: lanes 4g to 4g + 3
             for (int half = 0; half < 2; half++) {
-                const unsigned *own = top[2 * (tiles_of_strips(other) + strip) + half].of + 2 * second;
-                degree += __popc((own[0] >> 4 * row & 15) | (own[1] >> 4 * row & 15) << 4);
+                const Two own = ((const Two *)as_first[half].of)[second];
+                degree += __popc((own.at[0] >> 4 * row & 15) | (own.at[1] >> 4 * row & 15) << 4);
             }
-#pragma unroll 1
-        for (int one = 0; one <= strip; one++) { // as the second: every fourth lane
-            const unsigned *own = top[2 * (tiles_of_strips(strip) + one) + second].of + row % 2;
+#pragma unroll 2
+        for (int one = 0; one <= strip; one++, as_second += 2) { // as the second: every fourth lane
+            const unsigned *own = as_second->of + row % 2;
             degree += __popc((own[0] >> row / 2 & 0x11111111u) | (own[2] >> row / 2 & 0x11111111u) << 1);
         }
         on.degree[k] = degree;
