@@ -89,8 +89,8 @@ def by_tile_bytes(constants: Constants) -> int:
 def level_tile_bytes() -> int:
     """Of `level_tile`: the same for all windows of at most TILE tokens."""
     kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * (len(RELATIONS) * (TILE - 1) + 16)
-    found = 16
-    words = THETAS * MASK + 2 * TILE + kinds + (BINS + 2) * TILE + 4 + WARP + pairs
+    found = 32 + 16 * len(THRESHOLDS)  # at the run's τ, and at every threshold
+    words = THETAS * MASK + 2 * TILE + kinds + (BINS + 2) * TILE + WARP + pairs
     return 8 * (LEVEL_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
 
 

@@ -16,37 +16,39 @@ struct alignas(16) LevelToken {
     float norm;
 };
 
-// What is found about high pairs at the run's τ.
+// What is found at the run's τ.
 struct alignas(16) Found {
-    int far, within, again; // Σ of their distances; how many are in one sentence, and of repetitions
+    int far, within, again; // Σ of the distances of high pairs; how many are in one sentence, and of repetitions
     int longest;            // where the counts of the longest output's id begin, in bytes
+    int occurs, reach;      // how often the focal token occurs; Σ of the distances of its high pairs
 };
-static_assert(sizeof(Found) == 16, "as `level_tile_bytes` has it");
+
+// What is found at each threshold: high pairs; focal tokens; pairs of the first of them that are not with itself.
+struct alignas(16) Chosen { int number, best, of_null, held; };
+static_assert(sizeof(Found) == 32 && sizeof(Chosen) == 16, "as `level_tile_bytes` has it");
 
 // What a block of `level_tile` has on the chip, in the same places for all windows. Doubles and u64 first.
 struct LevelTile {
     double *sums;      // (warps, 3, THETAS): Σ S inside the mask, with its second token there, and with its first
     double *room;      // (4, 2): the lengths of warps' tokens: added up, the longest
     Found *found;
+    Chosen *chosen;    // (STEPS,)
     LevelToken *token; // (TILE,)
     unsigned *mask;    // (THETAS, MASK): which tokens pass each threshold, as 16-bit floats
     int *null_;        // (K,)
     int *by_count;     // (K,)
     int *high;         // (kinds,): pairs that are high at the run's τ
     int *times;        // (K, OF_ID): pairs of each id by level; in the upper halves those with itself
-    int *best_of;      // (2,): what `focal_tokens` found at the run's τ
     int *spare;        // (32,): what lanes count whose pair is not high
     int *table;        // (11, OF_LEVELS): pairs of all windows of the block, the odd bins in the upper halves
 
     __device__ LevelTile(double *shared) {
         sums = shared, room = sums + LEVEL_WARPS * 3 * THETAS, found = (Found *)(room + 8);
-        token = (LevelToken *)(found + 1), mask = (unsigned *)(token + TILE);
+        chosen = (Chosen *)(found + 1), token = (LevelToken *)(chosen + STEPS), mask = (unsigned *)(token + TILE);
         null_ = (int *)(mask + THETAS * MASK), by_count = null_ + TILE, high = by_count + TILE;
-        times = high + MOST_KINDS, best_of = times + OF_ID * TILE;
-        spare = best_of + 4, table = spare + WARP;
+        times = high + MOST_KINDS;
+        spare = times + OF_ID * TILE, table = spare + WARP;
     }
-    __device__ inline int times_of(int at) const { return times[at] & 0xffff; }
-    __device__ inline int both_of(int at) const { return (unsigned)times[at] >> 16; }
 };
 
 // The tokens of a window, by the first four warps; a lane to a position.
@@ -314,21 +316,64 @@ __device__ inline void look_about(const LevelTile &on, int kinds) {
     if (lane == 0) on.found->longest = on.token[place].times, on.found->within = within, on.found->again = again;
 }
 
-// What is known of the focal token at the run's τ, a lane to a number. By the warp that found it.
-__device__ inline void put_found(const Args &of, const LevelTile &on, i64 head, int n) {
-    const int lane = threadIdx.x % WARP, best = on.best_of[0] * OF_ID;
-    if (best < 0) return;
+// Focal tokens at every threshold, a warp to each; a lane has the same ids at all of them. See `focal_tokens`.
+__device__ inline void choose_tokens(const Args &of, const LevelTile &on, int distinct) {
+    constexpr int EACH_LANE = TILE / WARP;
+    const int lane = threadIdx.x % WARP;
+    int second[EACH_LANE]; // where the counts begin that the null gives to an id
+    unsigned id[EACH_LANE];
+    for (int e = 0; e < EACH_LANE; e++) {
+        const int r = lane + e * WARP;
+        second[e] = r < distinct ? on.by_count[r] * OF_ID : 0, id[e] = r < distinct ? on.null_[r] : FULL;
+    }
+#pragma unroll 1
+    for (int k = warp_of_block(); k < STEPS; k += LEVEL_WARPS) {
+        const int *counts = on.times + k + 2;
+        unsigned own = 0, own_id = FULL, other = 0, other_id = FULL;
+        int number = 0;
+#pragma unroll
+        for (int e = 0; e < EACH_LANE; e++) {
+            const int r = lane + e * WARP;
+            if (r >= distinct) break;
+            const unsigned one = counts[r * OF_ID] & 0xffff, two = counts[second[e]] & 0xffff;
+            number += one;
+            if (own_id == FULL || one > own) { own = one; own_id = r; } // r grows
+            if (other_id == FULL || two > other || (two == other && id[e] < other_id)) { other = two; other_id = id[e]; }
+        }
+        number = sum_of_warp(number) / 2; // every pair was counted for both of its tokens
+        const unsigned most_own = largest_of_warp(own), most_other = largest_of_warp(other);
+        const int best = smallest_of_warp(own == most_own ? own_id : FULL), of_null = smallest_of_warp(other == most_other ? other_id : FULL);
+        const unsigned both = counts[best * OF_ID];
+        if (lane == 0) on.chosen[k] = {number, best, of_null, (int)(both & 0xffff) - (int)(both >> 16)};
+        if (k != of.at_tau) continue;
+        int occurs = 0;
+        for (int i = lane; i < TILE; i += WARP) occurs += on.token[i].place >= 0 && on.token[i].times == best * OF_ID * BYTES;
+        occurs = sum_of_warp(occurs);
+        if (lane == 0) on.found->occurs = occurs, on.found->reach = on.times[best * OF_ID + REACH];
+    }
+}
+
+// What was found, a lane to a threshold or to a number. By one warp.
+__device__ inline void put_found(const Args &of, const LevelTile &on, int b, i64 head, int n) {
+    const int lane = threadIdx.x % WARP;
     const Found found = *on.found;
-    int occurs = 0;
-    for (int i = lane; i < TILE; i += WARP) occurs += on.token[i].place >= 0 && on.token[i].times == best * BYTES;
-    occurs = sum_of_warp(occurs);
-    const double number = on.best_of[1], held = on.times_of(best + of.lowest) - on.both_of(best + of.lowest);
-    const double above[5] = {(double)occurs, (double)on.times[best + REACH], (double)found.far, (double)found.within, (double)found.again};
-    const double below[5] = {(double)n, held, number, number, number};
+    const Chosen at_tau = on.chosen[of.at_tau];
+    if (lane < STEPS) {
+        const Chosen own = on.chosen[lane];
+        const i64 place = head * STEPS + lane;
+        of.high_pairs[place] = own.number;
+        of.focal[place] = own.number ? own.best : -1, of.focal_null[place] = own.number ? own.of_null : -1;
+        of.focal_share[place] = own.number ? (double)own.held / own.number : 0.0;
+    }
+    if (!at_tau.number) return;
+    const double number = at_tau.number;
+    const double above[5] = {(double)found.occurs, (double)found.reach, (double)found.far, (double)found.within, (double)found.again};
+    const double below[5] = {(double)n, (double)at_tau.held, number, number, number};
     double *const to[5] = {of.frequency + head, of.reach + head, of.row + head * 3, of.row + head * 3 + 1, of.row + head * 3 + 2};
 #pragma unroll
     for (int k = 0; k < 5; k++) if (lane == k) *to[k] = above[k] / below[k];
-    if (lane == 5) of.longest[head] = found.longest == best * BYTES;
+    if (lane == 5) of.longest[head] = found.longest == at_tau.best * OF_ID * BYTES;
+    if (lane == 6) of.focal_ids[head] = of.ids[b * of.most_ids + at_tau.best];
 }
 
 // One window of a head. What a thread has on the chip is overwritten only after a barrier that follows its last use.
@@ -366,10 +411,9 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
     if (warp == LEVEL_WARPS - 1) look_about(on, kinds);
     match(on.high, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
     __syncthreads();
-    focal_tokens<OF_ID>(of, on, on.by_count, b, head, distinct);
-    __syncwarp();
-    if (warp == of.at_tau % LEVEL_WARPS) put_found(of, on, head, n);
+    choose_tokens(of, on, distinct);
     __syncthreads();
+    if (warp == 0) put_found(of, on, b, head, n); // while the others begin with the next window
 }
 
 // Pairs of all windows of the block, to those of others.

@@ -170,19 +170,19 @@ __device__ inline void add_up(int *bins) {
     for (int k = BINS - 1, sum = 0; k > 1; k--) bins[k] = sum += bins[k];
 }
 
-// Focal tokens at every threshold, a warp to each. Of each id there are so many numbers.
-template <int OF_ID, class On> __device__ inline void focal_tokens(const Args &of, const On &on, const int *by_count, int b, i64 head, int distinct) {
+// Focal tokens at every threshold, a warp to each.
+template <class On> __device__ inline void focal_tokens(const Args &of, const On &on, const int *by_count, int b, i64 head, int distinct) {
     const int lane = threadIdx.x % WARP;
     for (int k = threadIdx.x / WARP; k < STEPS; k += blockDim.x / WARP) {
         int number = 0, best, of_null;
-        for (int t = lane; t < distinct; t += WARP) number += on.times_of(t * OF_ID + k + 2);
+        for (int t = lane; t < distinct; t += WARP) number += on.times_of(t * BINS + k + 2);
         number = sum_of_warp(number) / 2; // every pair was counted for both of its tokens
-        largest_id([&](int t) { return on.times_of(t * OF_ID + k + 2); }, by_count, on.null_, distinct, best, of_null);
+        largest_id([&](int t) { return on.times_of(t * BINS + k + 2); }, by_count, on.null_, distinct, best, of_null);
         if (lane) continue;
         of.high_pairs[head * STEPS + k] = number;
         of.focal[head * STEPS + k] = number ? best : -1;
         of.focal_null[head * STEPS + k] = number ? of_null : -1;
-        of.focal_share[head * STEPS + k] = number ? (double)(on.times_of(best * OF_ID + k + 2) - on.both_of(best * OF_ID + k + 2)) / number : 0.0;
+        of.focal_share[head * STEPS + k] = number ? (double)(on.times_of(best * BINS + k + 2) - on.both_of(best * BINS + k + 2)) / number : 0.0;
         if (k == of.at_tau) {
             on.best_of[0] = number ? best : -1, on.best_of[1] = number;
             if (number) of.focal_ids[head] = of.ids[b * of.most_ids + best];
@@ -273,7 +273,7 @@ template <class On> __device__ inline void level_of_window(const Args &of, On &o
     if (MAPS > 0) masks(of, on, head, n, largest);
     for (int t = thread; t < 2 * distinct; t += threads) add_up((t % 2 ? on.both : on.times) + t / 2 * BINS);
     __syncthreads();
-    focal_tokens<BINS>(of, on, of.by_count + b * of.most_ids, b, head, distinct);
+    focal_tokens(of, on, of.by_count + b * of.most_ids, b, head, distinct);
     __syncthreads();
     if (on.best_of[0] < 0) return;
     match(on.high, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);

@@ -485,7 +485,7 @@ extern "C" __global__ void end_levels(const __grid_constant__ Args of, const __g
     __syncthreads();
     for (int t = thread; t < 2 * distinct; t += threads) add_up((t % 2 ? both : times) + t / 2 * BINS);
     __syncthreads();
-    focal_tokens<BINS>(of, on, of.by_count + b * of.most_ids, b, head, distinct);
+    focal_tokens(of, on, of.by_count + b * of.most_ids, b, head, distinct);
     __syncthreads();
     const int best = on.best_of[0], number = on.best_of[1];
     if (best < 0) return;
