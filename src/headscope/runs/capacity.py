@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHARE = 0.3  # of free memory that batches may take
 TRIAL_TEXTS = 64  # texts; the longest of them are tried
 AT_ONCE = 1  # batches on a graphics card: it is given the next one's work before it is done with this one's
-MOST_CUTTING = 8  # processes that cut texts: they cut more than a card reads, and each takes a while to begin
+CUTTING = 5 / 8  # of the cores, beside a graphics card: the others index, pack and add up
 TRIAL_WINDOWS = 4  # windows in the batch that is measured
 
 
@@ -42,10 +42,10 @@ def threads_for(device: str, cores: int, side_by_side: int) -> Threads:
     """How to use so many cores.
 
     >>> threads_for("cpu", 8, side_by_side=4), threads_for("cuda", 8, side_by_side=1)
-    (Threads(reading=4, counting=2, cutting=0), Threads(reading=1, counting=8, cutting=8))
+    (Threads(reading=4, counting=2, cutting=0), Threads(reading=1, counting=8, cutting=5))
     """
     reading = max(1, min(cores if device == "cpu" else AT_ONCE, side_by_side))
-    return Threads(reading, max(1, cores // reading), min(cores, MOST_CUTTING) if device == "cuda" else 0)
+    return Threads(reading, max(1, cores // reading), max(1, int(cores * CUTTING)) if device == "cuda" else 0)
 
 
 def measured_capacity(

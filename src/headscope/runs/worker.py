@@ -305,8 +305,9 @@ class _ShardWork:
     def _read(self) -> None:
         """One thread's share of the work."""
         model = self.worker.model
-        if model.network.device.type == "cpu":
-            torch.set_num_threads(1)  # every thread takes batches of its own; and sums in one order
+        # On a CPU every thread takes batches of its own, and sums in one order. Beside a card torch has next to nothing
+        # to do on the host, and threads that wait for more of it would take the cores of those that cut texts.
+        torch.set_num_threads(1)
         try:
             computed = self.worker.path == CUDA  # attention, from queries and keys
             with Reader(model, layers=self.worker.settings.layers, weights=not computed, scores=computed) as reader:
