@@ -52,13 +52,15 @@ __device__ inline int bin_of_order(float x, const char *edges, const Four &quart
 // What is not to be counted is counted where nobody asks for it: lanes that part would have to wait for each other.
 struct PairsOfLane {
     int kind[HALF], region[HALF]; // in bytes of the tables
+    bool by_region; // whether pairs are counted by region, too: the same for all of a head
     float moved[READINGS][HALF];
 
-    // `skipped`: of the regions by how many tokens are high, the one that is not counted; see `count_pairs`.
-    __device__ PairsOfLane(const Two &kinds, const Token &i, const Token &below, const Token &j, const Token &right, int skipped) {
+    // `skipped`: of the regions by how many tokens are high, the one that is not counted, see `count_pairs`; below zero: all of them.
+    __device__ PairsOfLane(const Two &kinds, const Token &i, const Token &below, const Token &j, const Token &right, int skipped) : by_region(skipped >= 0) {
+        for (int q = 0; q < HALF; q++) kind[q] = q % 2 ? kinds.at[q / 2] >> 16 : kinds.at[q / 2] & 0xffff;
+        if (!by_region) return;
         const int high[HALF] = {i.high + j.high, i.high + right.high, below.high + j.high, below.high + right.high};
         for (int q = 0; q < HALF; q++) {
-            kind[q] = q % 2 ? kinds.at[q / 2] >> 16 : kinds.at[q / 2] & 0xffff;
             const int band = (unsigned)kind[q] / (OF_KIND * RELATIONS) * 2 * OF_KIND, edge = band + (high[q] == 1 ? 0 : OF_KIND);
             region[q] = high[q] == skipped ? 2 * MOST_BANDS * OF_KIND : edge;
         }
@@ -69,19 +71,18 @@ struct PairsOfLane {
         load_four(quarters.at, on.quarters[V].at);
         const float scale = quarters.at[3], begin = -quarters.at[1] * scale; // by a power of two: nothing is rounded
         const char *edges = (const char *)(on.edges + V * ORDER_BINS);
-        char *by_kind = (char *)(on.histogram + V * on.kinds * ORDER_BINS), *by_region = (char *)(on.regions + V * on.beside);
+        char *kinds = (char *)(on.histogram + V * on.kinds * ORDER_BINS), *regions = (char *)(on.regions + V * on.beside);
         int bins[HALF]; // all of them before any is counted: loads do not pass what counts
         for (int q = 0; q < HALF; q++) bins[q] = bin_of_order(x.at[q], edges, quarters);
         for (int q = 0; q < HALF; q++) {
             const bool real = kind[q] != NO_PAIR;
             const int bin = bins[q];
-            atomicAdd((int *)(by_kind + kind[q] + bin), 1);
+            atomicAdd((int *)(kinds + kind[q] + bin), 1);
             const float away = real ? fused(x.at[q], scale, begin) : 0.0f;
             middles.sums[V] += away;
             middles.sums[SHOWN + V] = fused(away, away, middles.sums[SHOWN + V]);
             if (V == 0) middles.largest = fmaxf(middles.largest, real ? x.at[q] : -infinity());
             if constexpr (V < READINGS) {
-                atomicAdd((int *)(by_region + region[q] + bin), 1);
                 top.of[q] = __ballot_sync(FULL, real & (bin == LAST_BIN));
                 moved[V][q] = away;
             } else
@@ -90,6 +91,7 @@ struct PairsOfLane {
                     sum = fused(moved[r][q], away, sum);
                 }
         }
+        if (V < READINGS && by_region) for (int q = 0; q < HALF; q++) atomicAdd((int *)(regions + region[q] + bins[q]), 1);
     }
 };
 
@@ -107,7 +109,7 @@ template <bool UNUSUAL> __device__ inline Four in_reading(const Four &x, bool sc
 
 template <bool UNUSUAL> __device__ inline void count_tiles(const Args &of, const Chip &on, Middles &middles, int b, i64 head, int n, int tiles) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    const int skipped = 2 * on.count[READINGS] > n ? 2 : 0;
+    const int high = on.count[READINGS], skipped = high < 2 || n - high < 2 ? -1 : 2 * high > n ? 2 : 0; // see `count_wins`
     const Two *kinds = (const Two *)(of.cells + (i64)b * tiles * CELLS) + lane;
     const Four *similar = (const Four *)(of.similar + head * tiles * CELLS) + lane;
     if (on.warp >= tiles) return;
