@@ -6,8 +6,7 @@ something to it (a bias by position, a cap, a sink), only its own function knows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import torch
@@ -39,18 +38,38 @@ class attention_by:  # noqa: N801 - reads as a state: `with attention_by(network
             self.network.set_attn_implementation(self.before)
 
 
-@contextmanager
-def without_plans(padded: bool) -> Iterator[None]:
-    """Padded batches go without cuDNN's attention: it makes a plan for every shape, which takes longer than the batch.
+class without_plans:  # noqa: N801 - reads as a state: `with without_plans(wanted)`
+    """Has torch go without cuDNN's attention for a while, in all threads.
 
-    Batches of whole windows have few shapes, and there it is the fastest.
+    cuDNN makes a plan for every shape, which takes longer than a batch does; padded batches have many. Batches of
+    whole windows have few, and there it is the fastest.
+
+    >>> with without_plans(True), without_plans(True):
+    ...     torch.backends.cuda.cudnn_sdp_enabled()
+    False
+    >>> torch.backends.cuda.cudnn_sdp_enabled()
+    True
     """
-    before = bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
-    torch.backends.cuda.enable_cudnn_sdp(before and not padded)
-    try:
-        yield
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(before)
+
+    _lock, _inside, _before = Lock(), 0, True
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
+
+    def __enter__(self) -> None:
+        own = without_plans
+        with own._lock:
+            if self.wanted and own._inside == 0:
+                own._before = bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+                torch.backends.cuda.enable_cudnn_sdp(False)
+            own._inside += self.wanted
+
+    def __exit__(self, *error: object) -> None:
+        own = without_plans
+        with own._lock:
+            own._inside -= self.wanted
+            if self.wanted and own._inside == 0:
+                torch.backends.cuda.enable_cudnn_sdp(own._before)
 
 
 def plain_attention(scores: Tensor, readable: Tensor | None) -> Tensor:

@@ -330,7 +330,8 @@ class _ShardWork:
                 with self.order.turn((heads.stack, heads.layer), number):
                     sink.layer(heads)
 
-            with without_plans(padded=len({len(window) for window in batch.windows}) > 1):
+            padded = len({len(window) for window in batch.windows}) > 1
+            with without_plans(padded and reader.model.network.device.type == "cuda"):
                 reader.read(batch, layer)
             with self.order.turn("finish", number):
                 sink.finish()
