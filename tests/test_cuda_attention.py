@@ -49,9 +49,14 @@ def test_as_many_tokens_as_there_is_room_for(causal: bool, embedded: headscope.M
     same_sums(72, torch.bfloat16, causal, {}, embedded, length=128, value_width=136)
 
 
+def test_levels_of_outputs_that_are_nearly_nothing(embedded: headscope.Model) -> None:
+    """20 over the largest S is infinite here: zeros are no levels below zero."""
+    same_sums(16, torch.bfloat16, False, {}, embedded, of_outputs=2.0**-66, only="pairs")
+
+
 def same_sums(
     width: int, dtype: torch.dtype, causal: bool, chosen: dict[str, Any], embedded: headscope.Model,
-    length: int = 40, value_width: int = 8,
+    length: int = 40, value_width: int = 8, of_outputs: float = 1.0, only: str = "",
 ) -> None:  # fmt: skip
     """Attention that is computed gives the sums of the same attention given; counts of S are equal."""
     texts = [f"{TEXTS[0]} {TEXTS[1]} " * (1 + length // 40), "Two words.", TEXTS[2]]
@@ -60,7 +65,7 @@ def same_sums(
     torch.manual_seed(width)
     queries = torch.randn(3, tokens, HEADS, width).to(dtype).transpose(1, 2)  # laid out as models do
     keys = torch.randn(3, tokens, GROUPS, width).to(dtype).transpose(1, 2)
-    outputs = torch.randint(-3, 4, (3, HEADS, tokens, 8)).to(dtype)
+    outputs = (of_outputs * torch.randint(-3, 4, (3, HEADS, tokens, 8))).to(dtype)
     values = torch.randint(-2, 3, (3, GROUPS, tokens, value_width)).to(dtype)
     readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
     if causal:
@@ -79,6 +84,8 @@ def same_sums(
         sink.finish()
         sums.append(accumulator.sums()["encoder"])
     for name, expected in sums[0].items():
+        if only not in ("", name):
+            continue
         if name.startswith("attention") and "wins" not in name:  # those go by bins, and bins by the last digits
             np.testing.assert_allclose(sums[1][name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
         elif not name.startswith(("attention", "mask", "attended", "wins", "contrast")):

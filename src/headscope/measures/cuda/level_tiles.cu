@@ -179,7 +179,7 @@ __device__ inline float in_main_reading(float x, const LevelToken &i, const Leve
 
 // The bins of the four pairs of a lane in half a tile: see `bin_of`. Whole numbers from the digits of a sum with a large one.
 __device__ inline void bins_of(const float *x, const bool *real, float factor, double largest, bool flat, unsigned *bins) {
-    bool near = false; // an edge
+    bool near = factor == infinity(); // an edge; or S is next to nothing
     for (int q = 0; q < HALF; q++) {
         const float place = real[q] ? fmaxf(x[q] * factor, -0.5f) : NOWHERE - 0.5f, moved = place + 12582912.0f, whole = moved - 12582912.0f;
         bins[q] = __float_as_uint(moved) - 0x4b400000u + (place > whole);
