@@ -54,6 +54,23 @@ def test_levels_of_outputs_that_are_nearly_nothing(embedded: headscope.Model) ->
     same_sums(16, torch.bfloat16, False, {}, embedded, of_outputs=2.0**-66, only="pairs")
 
 
+def test_sums_over_masks_of_outputs_that_are_nearly_nothing(embedded: headscope.Model) -> None:
+    """What S is multiplied with, so that it fits into 16 bits, would be infinite here."""
+    same_sums(16, torch.bfloat16, False, {}, embedded, of_outputs=2.0**-62, only="mask_sum")
+
+
+def test_without_values_nothing_is_said_of_them(embedded: headscope.Model) -> None:
+    same_sums(16, torch.bfloat16, False, {}, embedded, value_width=0)
+
+
+def test_a_card_with_less_memory_on_the_chip_counts_the_same(
+    embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most cards let a block have 99 KB, where tiles take 115."""
+    monkeypatch.setattr(CpuKernels, "most_shared", 99 << 10)
+    same_sums(32, torch.bfloat16, False, {}, embedded)
+
+
 def same_sums(
     width: int, dtype: torch.dtype, causal: bool, chosen: dict[str, Any], embedded: headscope.Model,
     length: int = 40, value_width: int = 8, of_outputs: float = 1.0, only: str = "",
@@ -66,7 +83,7 @@ def same_sums(
     queries = torch.randn(3, tokens, HEADS, width).to(dtype).transpose(1, 2)  # laid out as models do
     keys = torch.randn(3, tokens, GROUPS, width).to(dtype).transpose(1, 2)
     outputs = (of_outputs * torch.randint(-3, 4, (3, HEADS, tokens, 8))).to(dtype)
-    values = torch.randint(-2, 3, (3, GROUPS, tokens, value_width)).to(dtype)
+    values = torch.randint(-2, 3, (3, GROUPS, tokens, value_width)).to(dtype) if value_width else None
     readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
     if causal:
         readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.variables import Sums
 from headscope.runs import analysis, local_engine, paths
 from headscope.runs.added import AddedShards
+from headscope.runs.deal import Shard
 from headscope.runs.settings import Settings
 from headscope.runs.worker import Threads, Worker
 from headscope.texts import Record
@@ -86,6 +89,32 @@ def test_texts_that_processes_cut_ahead_change_no_byte(
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "b", shard_size=3, per_text=True))
     stop_after(model, TEXTS, tmp_path / "c", shard_size=3, shards=4)
     same_bytes(whole, run(model, TEXTS, out=tmp_path / "c", shard_size=3))
+
+
+def test_texts_of_files_are_read_by_another_thread_and_an_iterable_by_its_own(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the caller gives may be bound to a thread, as the rows of a database are."""
+    model, threads = tiny("gpt2"), set()
+
+    def texts() -> Iterator[str]:
+        for text in TEXTS:
+            threads.add(get_ident())
+            yield text
+
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for k, text in enumerate(TEXTS):
+        (folder / f"{k:03}.txt").write_text(text, "utf-8")
+    whole = run(model, folder, shard_size=3)
+    monkeypatch.setattr(local_engine, "threads_for", lambda *given: Threads(1, 1, cutting=1))
+    run(model, texts(), shard_size=3)
+    assert threads == {get_ident()}
+    read_by, read = set(), Shard.read
+    monkeypatch.setattr(Shard, "read", lambda shard: read_by.add(get_ident()) or read(shard))
+    same_bytes(whole, run(model, folder, shard_size=3))
+    assert len(read_by) == 1
+    assert get_ident() not in read_by
 
 
 def test_a_first_shard_without_windows_keeps_nobody_waiting(tiny: Tiny) -> None:

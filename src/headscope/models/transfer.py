@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -59,7 +60,7 @@ class Sent:
         for device in devices:
             _beside(device).wait_stream(torch.cuda.current_stream(device))
         assert len(devices) < 2, "tensors of several cards"
-        with torch.cuda.stream(_beside(device) if devices else None):
+        with torch.cuda.stream(_beside(device)) if devices else nullcontext():
             self._tensors = {name: to_host(each, wait=False) for name, each in tensors.items()}
             if devices:
                 self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]

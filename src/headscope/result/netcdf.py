@@ -129,6 +129,8 @@ def fill(target: h5py.Dataset, values: NDArray[Any], where: tuple[int, ...] = ()
     if not compressed or values.nbytes < BY_THREADS:
         target[(*where, ...)] = values
         return
+    if target.dtype.kind in "iu" and values.max() > np.iinfo(target.dtype).max:
+        raise OverflowError(f"{target.name} has numbers up to {values.max()}, which {target.dtype} does not hold")
     sizes, level = target.chunks[len(where) :], target.compression_opts
     begins = list(product(*(range(0, whole, size) for whole, size in zip(values.shape, sizes, strict=True))))
 

@@ -57,7 +57,7 @@ class ShardComputer:
         """Get ready for shards."""
         self.close()
         fits = self.engine.prepare(order, first, batch)
-        self._worker, self._writer = self.engine.worker(), None
+        self._worker, self._writer = self.engine.worker().__enter__(), None
         if order.permit is None:
             return Ready(fits)
         try:

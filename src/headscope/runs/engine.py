@@ -63,9 +63,13 @@ class ComputedShard:
 
 
 class Work(Protocol):
-    """What an engine is given to do. All of it is called by one thread at a time."""
+    """What an engine is given to do: shards by one thread, what becomes of them by one thread at a time."""
 
     progress: Progress
+
+    @property
+    def apart(self) -> bool:
+        """Whether another thread may read the texts: those of files. An iterable may be bound to its own."""
 
     def shards(self, by_place: bool) -> Iterator[Shard | PlacedShard]:
         """The shards that are missing, in their order; by the places of their texts, where these can be told."""
@@ -133,6 +137,7 @@ def finishing(
             familiar_of=len(looked_at),
             unfamiliar=sum(familiarity(each.window).unfamiliar for each in looked_at),
         )  # fmt: skip
+        computed.windows = []  # which take more room than all else, and are not asked for any more
         own = computed.sums()
         return ComputedShard(about, pack(own), tables, own if here else None)
 

@@ -34,6 +34,11 @@ class Execution:
         self.finished: dict[int, FinishedShard] = {}
         self._aside: list[str] = []
 
+    @property
+    def apart(self) -> bool:
+        """Whether another thread may read the texts."""
+        return self.texts.corpus.pieces is not None
+
     def shards(self, by_place: bool) -> Iterator[Shard | PlacedShard]:
         """The shards that are not finished yet."""
         found = self.folder.found_shards(self.manifest.key)

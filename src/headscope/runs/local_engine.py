@@ -120,7 +120,7 @@ class LocalEngine:
 
 
 def _begun(worker: Worker, work: Work) -> Iterator[tuple[Shard, ShardAhead]]:
-    """The shards; beside a graphics card another thread reads and begins some of them ahead."""
+    """The shards, some of them begun ahead; beside a graphics card by another thread, where texts may be read there."""
     shards = iter(work.shards(by_place=False))
 
     def begin() -> tuple[Shard, ShardAhead] | None:
@@ -129,12 +129,17 @@ def _begun(worker: Worker, work: Work) -> Iterator[tuple[Shard, ShardAhead]]:
         shard = placed.read()
         return shard, worker.begin(shard.records, work.batch(shard.number))
 
-    if not worker.ahead:
-        yield from iter(begin, None)
+    if not worker.ahead or not work.apart:
+        begun_here: deque[tuple[Shard, ShardAhead]] = deque()
+        for each in iter(begin, None):
+            begun_here.append(each)
+            if len(begun_here) > worker.ahead:
+                yield begun_here.popleft()
+        yield from begun_here
         return
     beginning = ThreadPoolExecutor(1)
     try:
-        waiting = deque(beginning.submit(begin) for _ in range(worker.ahead + 1))
+        waiting = deque(beginning.submit(begin) for _ in range(worker.ahead))
         while (begun := waiting.popleft().result()) is not None:
             waiting.append(beginning.submit(begin))
             yield begun

@@ -39,9 +39,10 @@ class Progress:
 
     def skip(self, texts: int) -> None:
         """A shard was finished before."""
-        self.kept += texts
-        self.shards_done += 1
-        self.show()
+        with self._lock:
+            self.kept += texts
+            self.shards_done += 1
+            self.show()
 
     def advance(self, texts: float) -> None:
         """Some more texts are done."""
@@ -56,8 +57,9 @@ class Progress:
 
     def shard(self) -> None:
         """A shard is finished."""
-        self.shards_done += 1
-        self.show()
+        with self._lock:
+            self.shards_done += 1
+            self.show()
 
     def working(self, workers: int) -> None:
         """So many workers are at work."""

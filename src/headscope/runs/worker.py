@@ -107,7 +107,7 @@ class Worker:
         # Kept from shard to shard, and with it the memory that threads hold.
         self._pool = ThreadPoolExecutor(self.threads.reading)
         self.indexing = ThreadPoolExecutor(INDEXING) if self.ahead else None
-        self.begun, self.under_way = False, threading.Event()  # a first batch is indexed; the card has its work
+        self.begun, self.under_way = False, threading.Event()  # there is a first batch; the card has been given it
 
     def __enter__(self) -> Worker:
         if self.path == CUDA:
@@ -330,8 +330,9 @@ class _ShardWork:
                 with self.order.turn((heads.stack, heads.layer), number):
                     sink.layer(heads)
 
-            padded = len({len(window) for window in batch.windows}) > 1
-            with without_plans(padded and reader.model.network.device.type == "cuda"):
+            # Of several threads one would decide for the others, so that all of them go without.
+            many_shapes = self.worker.threads.reading > 1 or len({len(window) for window in batch.windows}) > 1
+            with without_plans(many_shapes and reader.model.network.device.type == "cuda"):
                 reader.read(batch, layer)
             with self.order.turn("finish", number):
                 sink.finish()

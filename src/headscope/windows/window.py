@@ -54,7 +54,9 @@ class Window:
     def __reduce__(self) -> tuple[Any, ...]:
         """For processes that cut texts: an array of small numbers is sent faster than eight of large ones."""
         rows = np.stack([*(getattr(self, name) for name in COLUMNS if name != "span"), *self.span.T])
-        return _from_rows, (rows.astype(np.int32), self.tokens, self.texts, self.first, self.total, self.sentences)
+        small = rows.astype(np.int32)
+        rows = small if np.array_equal(small, rows) else rows
+        return _from_rows, (rows, self.tokens, self.texts, self.first, self.total, self.sentences)
 
     @property
     def described(self) -> bool:
@@ -128,7 +130,7 @@ class Window:
         return tuple(labels)
 
 
-def _from_rows(rows: NDArray[np.int32], *others: Any) -> Window:
+def _from_rows(rows: NDArray[np.integer[Any]], *others: Any) -> Window:
     """The window of which `__reduce__` made this.
 
     >>> import pickle, headscope

@@ -77,7 +77,10 @@ POINTERS = {  # name: type in C, shape and meaning
     "readers": ("int", "(B, 2): tokens that may read any, and several"),
     "evenness": ("double", "(B, T): 1 over ln of how many each may read; 0 below two"),
     "even": ("double", "(B, Tk): what each would receive if all read evenly"),
-    "directions": ("float", "(B, T, T): 1 over the directions in which a pair may be read, 0 where there is none"),
+    "directions": (
+        "float",
+        "(B, T, T): 1 over the directions in which a pair may be read, or 0; none where nobody asks",
+    ),
     "custom": ("int", "(own relations, B, P): whether the pair has it"),
     "word": ("int", "(B, N): equal numbers for tokens of one word; negative: of none"),
     "sentence": ("int", "(B, N): likewise"),

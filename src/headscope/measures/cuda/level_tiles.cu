@@ -8,7 +8,7 @@
 #define REACH (BINS + 1)  /* behind the bins of an id: Σ of the distances of its high pairs */
 #define OF_ID (BINS + 2)  /* numbers of an id */
 #define OF_LEVELS (RELATIONS * DISTANCES + 16) /* of two levels by relation and distance; what is no pair may be 15 tokens behind */
-static_assert(NOWHERE / 2 == BINS / 2, "half a word is left for what is no pair");
+static_assert(BINS % 2 == 1, "half a word is left for what is no pair");
 
 // What is known of the token at a position; where it does not count, its place is below zero.
 struct alignas(16) LevelToken {
@@ -23,7 +23,7 @@ struct alignas(16) Found {
     int occurs, reach;      // how often the focal token occurs; Σ of the distances of its high pairs
 };
 
-// What is found at each threshold: high pairs; focal tokens; pairs of the first of them that are not with itself.
+// What is found at each threshold: high pairs; focal tokens; high pairs of the first of them, each once.
 struct alignas(16) Chosen { int number, best, of_null, held; };
 static_assert(sizeof(Found) == 32 && sizeof(Chosen) == 16, "as `level_tile_bytes` has it");
 
@@ -400,7 +400,8 @@ __device__ inline void level_of_tiles(const Args &of, LevelTile &on, int b, int 
         diagonal += on.room[2 * w];
         longest = on.room[2 * w + 1] > longest ? on.room[2 * w + 1] : longest;
     }
-    const float by = 16384.0f * over_power_of_two((float)longest); // no product is longer: fits into 16 bits, with room below
+    // No product is longer: fits into 16 bits, with room below. Of outputs that are nearly nothing it is no more than a float can be.
+    const float by = fminf(16384.0f * over_power_of_two((float)longest), 1.7014118e38f);
     count_levels(of, on, b, h, strips, flat, largest, by);
     if (of.customs) count_customs(of, on, b, h, flat, largest);
     if (thread == 0) { if (flat) of.flat[head] = 1; else of.diagonal[head] = diagonal / n / largest; }

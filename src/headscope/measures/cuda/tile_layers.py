@@ -33,10 +33,12 @@ VECTORS = ("outputs", "values", "queries", "score_keys")  # of the model, anothe
 def in_tiles(heads: LayerHeads, sums: DeviceSums, kernels: Kernels) -> bool:
     """Whether pairs are counted in tiles.
 
-    Attention is computed from vectors of 16 bits, windows have at most TILE tokens, S is read from outputs alone, and
-    no variable that was declared elsewhere asks for either. The same for all layers of a stack.
+    Attention is computed from vectors of 16 bits, windows have at most TILE tokens, S is read from outputs alone, the
+    chip has room, and no variable that was declared elsewhere asks for either. The same for all layers of a stack.
     """
     if heads.scores is None or not kernels.tiles or heads.outputs.shape[2] > TILE or sums.bands > MOST_BANDS:
+        return False
+    if max(by_tile_bytes(sums.constants), level_tile_bytes()) > kernels.most_shared:  # a small card has 99 KB
         return False
     if any(each.dtype not in LOW for each in (heads.outputs, heads.scores.queries, heads.scores.keys)):
         return False

@@ -231,7 +231,7 @@ __device__ inline void give_to_categories(const Args &of, const Chip &on, int b,
     for (int c = 0; c < CATEGORIES; c++) {
         double of_all = 0, of_values = 0;
         for (int e = 0; e < 4; e++)
-            if (own[e] == c) { of_all += sums[e]; of_values += sums[e] * (double)on.lengths[4 * lane + e]; }
+            if (own[e] == c) { of_all += sums[e]; of_values += of.values ? sums[e] * (double)on.lengths[4 * lane + e] : 0.0; }
         of_all = added(of_all), of_values = added(of_values);
         if (lane == c) { share = of_all; carried = of_values; }
     }
