@@ -6,6 +6,7 @@ import copy
 import json
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,21 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(paths.PATHS, path, partial(CudaAccumulator, kernels=cpu_kernels))
     monkeypatch.setattr(paths, "cuda_lacks", lambda device, choices: "")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+
+
+def test_a_chip_without_room_for_many_readings_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "installed", lambda package: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 9))
+    small = SimpleNamespace(shared_memory_per_block_optin=99 << 10)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: small)
+    card, four = torch.device("cuda"), ("dot", "cosine", "centred", "values")
+    assert paths.cuda_lacks(card, Choices(window=512)) == ""
+    assert paths.cuda_lacks(card, Choices(window=128, readings=four)) == ""
+    path, why = paths.choose_path(None, card, Choices(window=512, readings=four))
+    assert path == COMPILED
+    assert why.startswith(
+        "the graphics card lets a block have 99 KB of memory on the chip, and 4 readings of windows of 512"
+    )
 
 
 @pytest.mark.usefixtures("on_the_cpu")

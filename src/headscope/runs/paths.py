@@ -14,6 +14,7 @@ from headscope.measures.accumulator import Accumulator
 from headscope.measures.compiled_accumulator import CompiledAccumulator
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.cuda.arguments import TILE
+from headscope.measures.cuda.chip_memory import most_order_bytes
 from headscope.measures.cuda.device_layer import LOW
 from headscope.measures.cuda.kernels import TILES_FROM
 from headscope.measures.cuda.slab_layers import MOST_TOKENS
@@ -68,6 +69,14 @@ def cuda_lacks(device: torch.device, choices: Choices) -> str:
         return f"the package cuda-core is not installed ({install_line('cuda.core')})"
     if torch.cuda.get_device_capability(device) < OLDEST:
         return "the graphics card is too old"
+    about = torch.cuda.get_device_properties(device)
+    own = getattr(about, "shared_memory_per_block_optin", None)  # not every version of torch tells
+    needed, readings = most_order_bytes(choices.window, len(choices.readings)), len(choices.readings)
+    if own is not None and choices.window <= LONGEST_SUMMED and needed > own:
+        return (
+            f"the graphics card lets a block have {own >> 10} KB of memory on the chip, and {readings} readings of "
+            f"windows of {choices.window} tokens take up to {-(-needed >> 10)}"
+        )
     return ""
 
 

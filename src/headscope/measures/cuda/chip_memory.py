@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headscope.choices import BINS, THRESHOLDS
+from headscope.measures.bands import band_names
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED
 from headscope.measures.cuda.arguments import (
     LEVEL_WARPS,
@@ -153,6 +154,16 @@ def slab_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     tables = (shown * kinds + readings * numbers["bands"] * 2 + shown) * ORDER_BINS + BINS * kinds
     row = 4 + constants.sources + 6 + readings + 1 + BINS
     return 8 * (ROOM * moments + BINS * len(RELATIONS)) + 4 * (tables + SLAB_ROWS * row)
+
+
+def most_order_bytes(window: int, readings: int) -> int:
+    """Of `by_order`, at most: of windows of so many tokens, all of them different.
+
+    >>> most_order_bytes(128, 2) <= 99 * 1024 < most_order_bytes(512, 4) <= 227 * 1024
+    True
+    """
+    numbers = {"bands": len(band_names(window)), "counting": window, "most_ids": window}
+    return order_bytes(numbers, Constants((0,) * readings, (False,) * readings, readings, 0, 2))
 
 
 def end_order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
