@@ -94,3 +94,38 @@ extern "C" __global__ __launch_bounds__(128) void add_matrices(const __grid_cons
         sums[((i64)h * length + i) * length + j] += sum;
     }
 }
+
+// S of all windows, of the pairs of a tile, added up in their order. A block to a head and a tile.
+extern "C" __global__ __launch_bounds__(SHARES * 2 * WARP) void add_tiles(const __grid_constant__ Args of, double *sums, int length) {
+    const int h = blockIdx.x, k = threadIdx.x % (2 * WARP), share = threadIdx.x / (2 * WARP), lane = k % WARP;
+    const i64 tiles = gridDim.y, tokens = of.tokens;
+    const Strips at(blockIdx.y);
+    const int first = at.one + lane / 4, second = at.other + k / WARP * 8 + lane % 4 * 2;
+    extern __shared__ double shared[];
+    double own[HALF] = {};
+#pragma unroll 4
+    for (int b = share; b < of.windows; b += SHARES) {
+        const i64 head = (i64)b * of.heads + h;
+        const Four x = ((const Four *)(of.similar + (head * tiles + blockIdx.y) * CELLS))[k];
+        const FourKinds kinds = ((const FourKinds *)(of.cells + (b * tiles + blockIdx.y) * CELLS))[k];
+        for (int q = 0; q < HALF; q++) {
+            if (kinds.at[q] == NO_PAIR) continue;
+            float similar = x.at[q];
+            if (scaled_of[0]) {
+                const float *squares = of.squares + head * tokens;
+                const float size = sqrtf(squares[first + q / 2 * 8]) * sqrtf(squares[second + q % 2]);
+                similar = size > 0 ? similar / size : 0.0f;
+            }
+            own[q] += (double)similar;
+        }
+    }
+    for (int q = 0; q < HALF; q++) shared[(share * HALF + q) * 2 * WARP + k] = own[q];
+    __syncthreads();
+    if (share) return;
+    for (int q = 0; q < HALF; q++) {
+        const int i = first + q / 2 * 8, j = second + q % 2;
+        double sum = 0;
+        for (int other = 0; other < SHARES; other++) sum += shared[(other * HALF + q) * 2 * WARP + k];
+        if (i < j && j < tokens) sums[((i64)h * length + i) * length + j] += sum;
+    }
+}

@@ -1,6 +1,5 @@
 // What needs levels, from S in tiles as `by_tile` left it. A block goes through several windows of one head.
 
-#define ALL STEPS /* the column for all tokens */
 #define DISTANCES (TILE - 1)
 #define LEVEL_THREADS (LEVEL_WARPS * WARP)
 #define BYTES 4           /* of a number */
@@ -92,60 +91,6 @@ __device__ inline void lay_out_masks(const Args &of, const LevelTile &on, int b,
         on.mask[row * MASK + at / 2] = (first ? 0x3c00u : 0u) | (second ? 0x3c000000u : 0u);
     }
 }
-
-// Σ S of pairs by where their tokens are, for all thresholds: S of sixteen tokens with others, as the sum of two 16-bit floats,
-// times the masks of the others; what comes of a row counts where its token passes, too.
-struct Masked {
-    float row[3][4];                               // of the sixteen tokens at hand: as D of a product of matrices lies in lanes
-    float inside[3][2], second[3][2], first[3][2]; // of the thresholds 8e + 2t + {0, 1}
-
-    __device__ Masked() {
-        for (int e = 0; e < 6; e++) inside[e / 2][e % 2] = second[e / 2][e % 2] = first[e / 2][e % 2] = 0;
-        begin();
-    }
-    __device__ inline void begin() { for (int e = 0; e < 12; e++) row[e / 4][e % 4] = 0; }
-    // Half a tile; `mask` is where eight of the others begin, for this lane's threshold.
-    __device__ inline void add(const float *x, float by, const unsigned *mask) {
-        unsigned halves[4], ones[4]; // the upper halves, then the lower ones
-        for (int r = 0; r < 2; r++) {
-            const float one = x[2 * r] * by, two = x[2 * r + 1] * by;
-            halves[r] = two_halves(one, two);
-            halves[2 + r] = two_halves(one - lower_half(halves[r]), two - upper_half(halves[r]));
-        }
-        load_fragments(ones, mask); // eight tokens of each of three times eight thresholds
-        for (int e = 0; e < 3; e++) {
-            const unsigned column[2] = {ones[e], ones[e]};
-            multiply_halves(row[e], halves, column);
-        }
-    }
-    // The sixteen tokens are done with; those of this lane pass so many thresholds.
-    __device__ inline void end(int passed, int other_passed) {
-        const int lane = threadIdx.x % WARP, t = lane % 4;
-        for (int r = 0; r < 2; r++) {
-            const float whole = __shfl_sync(FULL, row[ALL / 8][2 * r + ALL % 2], lane / 4 * 4 + ALL % 8 / 2);
-            const int own = (r ? other_passed : passed) - 2 * t;
-            for (int e = 0; e < 3; e++)
-                for (int c = 0; c < 2; c++) {
-                    const float sum = row[e][2 * r + c];
-                    second[e][c] += sum;
-                    if (own > 8 * e + c) { inside[e][c] += sum; first[e][c] += whole; }
-                }
-        }
-        begin();
-    }
-    // The sums of a warp.
-    __device__ inline void put(double *to) const {
-        const int lane = threadIdx.x % WARP;
-        for (int e = 0; e < 3; e++)
-            for (int c = 0; c < 2; c++) {
-                float own[3] = {inside[e][c], second[e][c], first[e][c]};
-                for (int k = 0; k < 3; k++) {
-                    for (int away = 4; away < WARP; away *= 2) own[k] += __shfl_xor_sync(FULL, own[k], away);
-                    if (lane < 4) to[k * THETAS + 8 * e + 2 * lane + c] = (double)own[k];
-                }
-            }
-    }
-};
 
 // S of the lane's pairs in half a tile, and what they are to each other, on their way from memory.
 struct HalfTile {
@@ -439,41 +384,4 @@ extern "C" __global__ __launch_bounds__(LEVEL_THREADS, 3) void level_tile(const 
     for (int b = blockIdx.y; b < of.windows; b += gridDim.y) level_of_tiles(of, on, b, h);
     __syncthreads();
     put_pairs_by_level(of, on, h);
-}
-
-// ------------------------------------------------------------------ S added up over windows
-
-// S of all windows, of the pairs of a tile, added up in their order. A block to a head and a tile.
-extern "C" __global__ __launch_bounds__(SHARES * 2 * WARP) void add_tiles(const __grid_constant__ Args of, double *sums, int length) {
-    const int h = blockIdx.x, k = threadIdx.x % (2 * WARP), share = threadIdx.x / (2 * WARP), lane = k % WARP;
-    const i64 tiles = gridDim.y, tokens = of.tokens;
-    const Strips at(blockIdx.y);
-    const int first = at.one + lane / 4, second = at.other + k / WARP * 8 + lane % 4 * 2;
-    extern __shared__ double shared[];
-    double own[HALF] = {};
-#pragma unroll 4
-    for (int b = share; b < of.windows; b += SHARES) {
-        const i64 head = (i64)b * of.heads + h;
-        const Four x = ((const Four *)(of.similar + (head * tiles + blockIdx.y) * CELLS))[k];
-        const FourKinds kinds = ((const FourKinds *)(of.cells + (b * tiles + blockIdx.y) * CELLS))[k];
-        for (int q = 0; q < HALF; q++) {
-            if (kinds.at[q] == NO_PAIR) continue;
-            float similar = x.at[q];
-            if (scaled_of[0]) {
-                const float *squares = of.squares + head * tokens;
-                const float size = sqrtf(squares[first + q / 2 * 8]) * sqrtf(squares[second + q % 2]);
-                similar = size > 0 ? similar / size : 0.0f;
-            }
-            own[q] += (double)similar;
-        }
-    }
-    for (int q = 0; q < HALF; q++) shared[(share * HALF + q) * 2 * WARP + k] = own[q];
-    __syncthreads();
-    if (share) return;
-    for (int q = 0; q < HALF; q++) {
-        const int i = first + q / 2 * 8, j = second + q % 2;
-        double sum = 0;
-        for (int other = 0; other < SHARES; other++) sum += shared[(other * HALF + q) * 2 * WARP + k];
-        if (i < j && j < tokens) sums[((i64)h * length + i) * length + j] += sum;
-    }
 }
