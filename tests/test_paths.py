@@ -144,6 +144,9 @@ def test_what_the_card_does_not_count_is_counted_elsewhere(monkeypatch: pytest.M
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (6, 1))
     assert "too old" in paths.choose_path(None, card, Choices())[1]
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace()
+    )  # which torch did not tell
     assert paths.choose_path(None, card, Choices()) == ("cuda", "")
     assert paths.choose_path(None, card, Choices(), lambda: "a sink") == ("cuda-eager", "")
 
