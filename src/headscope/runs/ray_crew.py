@@ -13,6 +13,7 @@ from headscope.models.spec import ModelSpec
 from headscope.runs.crew import Answer, CrewLost
 
 LOOK_EVERY, GONE_AFTER = 3.0, 10.0  # seconds: how often a silent cluster's head is looked for, when it counts as gone
+OWN_NODE_LOST = "the node of the cluster that this command was typed on is lost"
 NOT_THERE = re.compile(r"No module named '[^']+'")
 
 
@@ -103,7 +104,7 @@ class RayCrew:
             if ready:  # and whatever else is there already: of a thousand workers many answer at once
                 ready, _ = ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)
         except Exception as error:
-            raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
+            raise self._gone(self._why(error)) from error
         if not ready:
             self._look_for_the_cluster()
         found = []
@@ -123,7 +124,7 @@ class RayCrew:
             except ray.exceptions.RayTaskError as error:
                 found.append(Answer(worker, call, error=_cause(error)))
             except Exception as error:  # whatever else: Ray itself is in trouble
-                raise self._gone(f"{type(error).__name__}: {brief(error)}") from error
+                raise self._gone(self._why(error)) from error
         return found
 
     def _look_for_the_cluster(self) -> None:
@@ -140,8 +141,25 @@ class RayCrew:
                 raise self._gone(error.problem) from error
             return
         self._seen = time.monotonic()
-        if not any(node["Alive"] for node in self.ray.nodes() if node["NodeID"] == self._node):
-            raise self._gone("the node of the cluster that this command was typed on is lost")
+        if self._own_node_is_lost():
+            raise self._gone(OWN_NODE_LOST)
+
+    def _own_node_is_lost(self) -> bool:
+        """Whether the cluster knows that the node is lost that this process is on."""
+        return not any(node["Alive"] for node in self.ray.nodes() if node["NodeID"] == self._node)
+
+    def _why(self, error: Exception) -> str:
+        """What ended Ray's answers. A lost node is a broken connection at first; a while later the cluster knows."""
+        until = time.monotonic() + GONE_AFTER
+        while time.monotonic() < until:
+            try:
+                _check_reachable(self._head)
+                if self._own_node_is_lost():
+                    return OWN_NODE_LOST
+            except Exception:  # the head is lost, too: what Ray said first is as good as any
+                break
+            time.sleep(1)
+        return f"{type(error).__name__}: {brief(error)}"
 
     def _gone(self, why: str) -> CrewLost:
         self._lost = True
