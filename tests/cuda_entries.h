@@ -11,7 +11,11 @@ KERNEL(read_each_other, const Args *a) { RUN(read_each_other(*a)); }
 KERNEL(by_order, const Args *a) { RUN(by_order(*a)); }
 KERNEL(by_tile, const Args *a) { RUN(by_tile(*a)); }
 KERNEL(level_tile, const Args *a) { RUN(level_tile(*a)); }
-KERNEL(add_tiles, const Args *a, double *sums, int length) { RUN(add_tiles(*a, sums, length)); }
+KERNEL(match, const Args *a) { RUN(match(*a)); }
+KERNEL(add_products, const Args *a, double *parts) { RUN(add_products(*a, parts)); }
+KERNEL(add_parts, const Args *a, const double *parts, double *sums, int shares, int length) {
+    RUN(add_parts(*a, parts, sums, shares, length));
+}
 KERNEL(by_level_of_many, const Args *a) { RUN(by_level_of_many(*a)); }
 KERNEL(by_level, const Args *a) { RUN(by_level(*a)); }
 KERNEL(count_unique, const Choices *choices, const Layers *layers, const int *sizes, int windows, int heads) {

@@ -18,7 +18,7 @@ from headscope.measures.cuda.kernels import FILES, Argument, Launch, source
 
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 MOST_THREADS = 64  # of a block: more would only wait for each other
-WHOLE = ("attend", "by_tile", "level_tile", "add_tiles")  # kernels that need all of theirs
+WHOLE = ("attend", "by_tile", "level_tile", "match", "add_products", "add_parts")  # kernels that need all of theirs
 HEADER = Path(__file__).parent / "cuda_on_cpu.h"
 ENTRIES = Path(__file__).parent / "cuda_entries.h"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ import torch
 import headscope
 from cuda_on_cpu import CpuKernels, cpu_kernels
 from headscope.choices import Choices
+from headscope.measures.batch_index import index_of
 from headscope.measures.cuda.accumulator import CudaAccumulator
+from headscope.measures.cuda.device_batch import DeviceBatch, arrays_of
 from headscope.measures.variables import Shape
 from headscope.models.plain import plain_attention
 from headscope.tap import LayerHeads, Scores
 from headscope.windows import WindowBatch, corpus_windows
+from headscope.windows.window import END
 from made_up_layers import LENGTH, Heads, feed, shapes, windows_of
 from test_corpus_numbers import TEXTS
 
@@ -111,6 +115,47 @@ def same_sums(
         else:
             far = np.abs(sums[1][name] - expected).sum() / max(np.abs(expected).sum(), 1)
             assert far < 1e-3, name
+
+
+@pytest.mark.parametrize("main", ["dot", "cosine"])
+@pytest.mark.parametrize("width", [16, 72])
+def test_sums_of_similarity_over_many_windows(main: str, width: int, embedded: headscope.Model) -> None:
+    """More windows than are added up before they go to doubles, shared by several blocks; S as it is defined."""
+    texts = [" ".join(f"word{k} on the {n}." for k in range(1 + n % 4)) for n in range(11)] + ["Two words."]
+    cut = [corpus_windows(text, embedded.tokenizer, embedded.template, length=40)[0] for text in texts]
+    batch, tokens, heads = WindowBatch(tuple(cut)), max(map(len, cut)), 2
+    rng = torch.Generator().manual_seed(width)
+    outputs = torch.randint(-3, 4, (len(cut), heads, tokens, width), generator=rng).bfloat16()
+    queries, keys, values = (torch.randn(len(cut), heads, tokens, 16, generator=rng).bfloat16() for _ in range(3))
+    readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
+    choices = Choices(window=40, readings=(main,))
+    shape = {"encoder": Shape((0,), heads, 40, (), readings=choices.readings)}
+    accumulator = CudaAccumulator(shape, choices, kernels=cpu_kernels)
+    assert CpuKernels.processors // heads > 1
+    sink = accumulator.begin(batch)
+    sink.layer(LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, 0.25)))
+    sink.finish()
+    expected = np.zeros((heads, 40, 40))
+    for b, window in enumerate(cut):
+        at = [k for k, category in enumerate(window.category) if category > END]
+        for h, own in enumerate(outputs[b].double().numpy()):
+            lengths = np.linalg.norm(own, axis=-1) if main == "cosine" else np.ones(tokens)
+            for i, j in combinations(at, 2):
+                expected[h, i, j] += own[i] @ own[j] / max(lengths[i] * lengths[j], 1e-9)
+    found = accumulator.sums()["encoder"]["similarity_sum"].squeeze()
+    np.testing.assert_allclose(found, expected, rtol=0 if main == "dot" else 1e-6, atol=0 if main == "dot" else 1e-6)
+
+
+def test_who_reads_all_of_its_window_is_known_without_asking_for_each_pair(embedded: headscope.Model) -> None:
+    cut = windows_of(embedded, TEXTS[:3])
+    index = index_of(WindowBatch(tuple(cut)), LENGTH, Choices(window=LENGTH), {})
+    batch = DeviceBatch(*index.tokens_of_stack("encoder"), index.prepared("encoder", arrays_of), torch.device("cpu"))
+    tokens = max(map(len, cut))
+    short = batch.read_by(None, cross=False, tiled=True)
+    long = batch.read_by(torch.ones(3, 1, tokens, tokens, dtype=torch.bool), cross=False, tiled=True)
+    assert short.directions is None
+    for name in ("readable", "readers", "evenness", "even", "even_by_category"):
+        torch.testing.assert_close(getattr(short, name), getattr(long, name), rtol=1e-14, atol=0, msg=name)
 
 
 @pytest.mark.parametrize("tiles", [True, False])

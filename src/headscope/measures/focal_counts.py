@@ -41,10 +41,12 @@ class FocalCounts:
 
     def _count(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Equal codes once, with how often they were noted."""
-        codes = np.concatenate([self._counted[0], self._noted[: self._written]])
-        weight = np.concatenate([self._counted[1], np.ones(self._written, dtype=np.int64)])
-        unique, place = np.unique(codes, return_inverse=True)
-        total = np.zeros(len(unique), dtype=np.int64)
-        np.add.at(total, place.reshape(-1), weight)
+        unique, total = np.unique(self._noted[: self._written], return_counts=True)
+        if len(self._counted[0]):
+            codes = np.concatenate([self._counted[0], unique])
+            order = np.argsort(codes, kind="stable")
+            codes, weight = codes[order], np.concatenate([self._counted[1], total])[order]
+            first = np.flatnonzero(np.diff(codes, prepend=-1))  # codes are not below zero
+            unique, total = codes[first], np.add.reduceat(weight, first)
         self._counted, self._written = (unique, total), 0
         return self._counted

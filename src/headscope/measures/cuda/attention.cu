@@ -57,6 +57,16 @@ __device__ inline void value_lengths(const Args &of, const Looks &on, int b, int
     }
 }
 
+// How many thresholds a share passes; and one more token that passes so many and no more.
+__device__ inline int passed_one_by_one(double share) {
+    int k = 0;
+    while (k < STEPS && share > thresholds[k]) k++;
+    return k;
+}
+template <class Count> __device__ inline void count_passed(Count *counts, int passed, int category) {
+    if (passed) atomicAdd(&counts[(passed - 1) * CATEGORIES + category], (Count)1);
+}
+
 // Everything that follows from the sums of the columns. Begins where all threads have them.
 __device__ inline void from_columns(const Args &of, Looks &on, int b, int h, double entropy) {
     const Args &out = of;
@@ -97,14 +107,12 @@ __device__ inline void from_columns(const Args &of, Looks &on, int b, int h, dou
         signed char high = 0, passed = 0;
         if (j < keys) {
             double received = largest > 0 ? on.column[j] / largest : 0.0;
-            for (int k = 0; k < STEPS && received > thresholds[k]; k++) atomicAdd(&on.counts[k * CATEGORIES + category[j]], 1);
+            count_passed(on.counts, passed_one_by_one(received), category[j]);
             if (is_counting[j] && largest_text > 0) {
                 received = received / (largest_text / largest);
                 high = received > of.theta;
-                for (int k = 0; k < STEPS && received > thresholds[k]; k++) {
-                    atomicAdd(&on.counts[(STEPS + k) * CATEGORIES + category[j]], 1);
-                    passed = k + 1;
-                }
+                passed = passed_one_by_one(received);
+                count_passed(on.counts + STEPS * CATEGORIES, passed, category[j]);
             }
         }
         out.high[head * wide + j] = high;

@@ -1,5 +1,34 @@
 // Over heads and windows.
 
+// a and b of each comparison: pairs of each kind times what they weigh. A block to a window; a warp to a head's top pairs in a
+// reading, or to its pairs that are high at the run's τ.
+#define MATCHES (2 * COMPARISONS)
+#define SIXTEEN 16 /* numbers: two lanes have one of them each in the end */
+static_assert(MATCHES <= SIXTEEN, "there is room");
+extern "C" __global__ void match(const __grid_constant__ Args of) {
+    const int b = blockIdx.y, lane = threadIdx.x % WARP, kinds = of.bands * RELATIONS;
+    extern __shared__ double shared[];
+    for (int k = threadIdx.x; k < MATCHES * kinds; k += blockDim.x) shared[k] = of.match_weights[(i64)b * MATCHES * kinds + k];
+    __syncthreads();
+    for (int task = threadIdx.x / WARP; task < of.heads * (READINGS + 1); task += blockDim.x / WARP) {
+        const int r = task % (READINGS + 1);
+        const i64 head = (i64)b * of.heads + task / (READINGS + 1);
+        const int *numbers = r < READINGS ? of.top_kinds + (head * READINGS + r) * kinds : of.high_kinds + head * kinds;
+        double *to = r < READINGS ? of.top_matched + (head * READINGS + r) * MATCHES : of.matched + head * MATCHES;
+        double sums[SIXTEEN] = {};
+#pragma unroll 2
+        for (int k = lane; k < kinds; k += WARP) {
+            const double number = numbers[k];
+#pragma unroll
+            for (int c = 0; c < MATCHES; c++) sums[c] += number * shared[c * kinds + k];
+        }
+        __syncwarp();
+        deal_out<SIXTEEN / 2, 1>(sums, WARP / 2);
+        const double sum = sums[0] + __shfl_xor_sync(FULL, sums[0], 1);
+        if (lane % 2 == 0 && lane / 2 < MATCHES) to[lane / 2] = sum;
+    }
+}
+
 // Where numbers of layers lie: those of the next one so many bytes further.
 struct Layers { i64 rows, from_step, to_step; };
 
@@ -92,40 +121,5 @@ extern "C" __global__ __launch_bounds__(128) void add_matrices(const __grid_cons
             for (int e = 0; e < MANY; e++) sum += (double)x[e];
         }
         sums[((i64)h * length + i) * length + j] += sum;
-    }
-}
-
-// S of all windows, of the pairs of a tile, added up in their order. A block to a head and a tile.
-extern "C" __global__ __launch_bounds__(SHARES * 2 * WARP) void add_tiles(const __grid_constant__ Args of, double *sums, int length) {
-    const int h = blockIdx.x, k = threadIdx.x % (2 * WARP), share = threadIdx.x / (2 * WARP), lane = k % WARP;
-    const i64 tiles = gridDim.y, tokens = of.tokens;
-    const Strips at(blockIdx.y);
-    const int first = at.one + lane / 4, second = at.other + k / WARP * 8 + lane % 4 * 2;
-    extern __shared__ double shared[];
-    double own[HALF] = {};
-#pragma unroll 4
-    for (int b = share; b < of.windows; b += SHARES) {
-        const i64 head = (i64)b * of.heads + h;
-        const Four x = ((const Four *)(of.similar + (head * tiles + blockIdx.y) * CELLS))[k];
-        const FourKinds kinds = ((const FourKinds *)(of.cells + (b * tiles + blockIdx.y) * CELLS))[k];
-        for (int q = 0; q < HALF; q++) {
-            if (kinds.at[q] == NO_PAIR) continue;
-            float similar = x.at[q];
-            if (scaled_of[0]) {
-                const float *squares = of.squares + head * tokens;
-                const float size = sqrtf(squares[first + q / 2 * 8]) * sqrtf(squares[second + q % 2]);
-                similar = size > 0 ? similar / size : 0.0f;
-            }
-            own[q] += (double)similar;
-        }
-    }
-    for (int q = 0; q < HALF; q++) shared[(share * HALF + q) * 2 * WARP + k] = own[q];
-    __syncthreads();
-    if (share) return;
-    for (int q = 0; q < HALF; q++) {
-        const int i = first + q / 2 * 8, j = second + q % 2;
-        double sum = 0;
-        for (int other = 0; other < SHARES; other++) sum += shared[(other * HALF + q) * 2 * WARP + k];
-        if (i < j && j < tokens) sums[((i64)h * length + i) * length + j] += sum;
     }
 }

@@ -106,11 +106,28 @@ __device__ inline void copy_to_chip(unsigned *to, const void *from, bool real) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(real ? 16 : 0) : "memory");
 #endif
 }
+// What was copied since the last time goes together; and all but so many of such groups are there, after a barrier.
+__device__ inline void copies_sent() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int N> __device__ inline void copies_done_but() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
 __device__ inline void copies_done() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
+
+// What lies there will be wanted: from the memory of the card to its cache, or to that of the processor, as something that is
+// loaded and not looked at.
+#define LINE 128 /* bytes */
+__device__ inline void call(const void *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+__device__ inline void call_near(const void *from) { asm volatile("{ .reg .u32 x; ld.global.u8 x, [%0]; }" ::"l"(from)); }
 
 __device__ inline unsigned halves_exchanged(unsigned word) { return __byte_perm(word, 0, 0x1032); }
 
@@ -122,6 +139,11 @@ __device__ inline unsigned largest_of_warp(unsigned x) {
     for (int k = 16; k > 0; k /= 2) { unsigned y = __shfl_xor_sync(0xffffffffu, x, k); x = y > x ? y : x; }
     return x;
 #endif
+}
+// The same of numbers that are not below zero, whose bits are in their order.
+__device__ inline double largest_of_warp(double x) {
+    const unsigned upper = (unsigned)__double2hiint(x), most = largest_of_warp(upper);
+    return __hiloint2double((int)most, (int)largest_of_warp(upper == most ? (unsigned)__double2loint(x) : 0u));
 }
 __device__ inline unsigned smallest_of_warp(unsigned x) { return ~largest_of_warp(~x); }
 __device__ inline int sum_of_warp(int x) {

@@ -12,13 +12,13 @@ from headscope.choices import BINS, THRESHOLDS
 from headscope.measures.bands import band_names
 from headscope.measures.comparisons import COMPARISONS, CONTRASTED
 from headscope.measures.cuda.arguments import (
+    COMING,
     LEVEL_WARPS,
     MASK,
     MOST_BANDS,
     PITCH,
     ROW,
     ROW_PARTS,
-    SHARES,
     SLAB_ROWS,
     SLOTS,
     STRIDE,
@@ -75,8 +75,8 @@ def by_tile_bytes(constants: Constants) -> int:
     """Of `by_tile`: the same for all windows of at most TILE tokens."""
     kinds, bands = MOST_BANDS * len(RELATIONS), MOST_BANDS
     readings, shown = len(constants.source_of), len(constants.source_of) + constants.maps
-    looks = 10 * TILE + 2 * (len(THRESHOLDS) + 1) * len(CATEGORIES)  # sums of columns, lengths and entropies, counts
-    looks += max(shown * SAMPLED, 3 * ROW_PARTS * TILE)  # samples, or parts of rows before
+    looks = 10 * TILE  # sums of columns, lengths and entropies
+    looks += max(shown * SAMPLED, (3 * ROW_PARTS + 2) * TILE)  # samples; before, parts of rows and even attention
     words = max(4 * TILE * STRIDE, 2 * TILE * ROW, constants.maps * cells_of(TILE))
     words += max(shown * (kinds + 1) * ORDER_BINS, looks)
     words += (
@@ -90,14 +90,14 @@ def by_tile_bytes(constants: Constants) -> int:
 def level_tile_bytes() -> int:
     """Of `level_tile`: the same for all windows of at most TILE tokens."""
     kinds, pairs = MOST_BANDS * len(RELATIONS), -(-BINS // 2) * (len(RELATIONS) * (TILE - 1) + 16)
-    found = 32 + 16 * len(THRESHOLDS)  # at the run's τ, and at every threshold
+    found = 2 * (32 + 16 * len(THRESHOLDS))  # at the run's τ, and at every threshold; of two windows
     words = THETAS * MASK + 2 * TILE + kinds + (BINS + 2) * TILE + WARP + pairs
     return 8 * (LEVEL_WARPS * 3 * THETAS + 8) + found + 16 * TILE + 4 * words
 
 
-def add_tiles_bytes() -> int:
-    """Of `add_tiles`: a double for each pair of a tile and each share."""
-    return 8 * SHARES * cells_of(1)
+def add_products_bytes() -> int:
+    """Of `add_products`: vectors that are multiplied, and those that come."""
+    return 4 * (COMING + 1) * TILE * STRIDE
 
 
 def moments_of(constants: Constants) -> int:
@@ -116,7 +116,7 @@ def order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     by_shown = ORDER_BINS + SAMPLED + bands * len(RELATIONS) * ORDER_BINS  # edges, samples, histograms
     by_reading = bands * 2 * ORDER_BINS + counting + ids  # regions, degrees, times
     by_token = constants.sources + 2  # lengths, positions, whether high
-    return 8 * (ROOM * moments + readings * 2 * len(COMPARISONS) + wins + ids) + 4 * (
+    return 8 * (ROOM * moments + wins + ids) + 4 * (
         shown * by_shown + readings * by_reading + by_token * counting + ids + readings + 2
     )
 
@@ -170,6 +170,11 @@ def end_order_bytes(numbers: Mapping[str, int], constants: Constants) -> int:
     """Of `end_order`: that of `by_order` without what there is of each token and id."""
     none = dict(numbers) | {"counting": 0, "most_ids": 0}
     return order_bytes(none, constants)
+
+
+def match_bytes(kinds: int) -> int:
+    """Of `match`: what pairs of each kind weigh."""
+    return 8 * 2 * len(COMPARISONS) * kinds
 
 
 def end_levels_bytes(numbers: Mapping[str, int]) -> int:

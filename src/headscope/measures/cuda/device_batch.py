@@ -18,7 +18,7 @@ from headscope.models.transfer import to_device
 from headscope.windows import CATEGORIES
 
 C_TYPES = {str(dtype).removeprefix("torch."): name for name, dtype in DTYPES.items()}
-INTEGERS = ("sizes", "positions", "sampled", "id_number", "distinct", "firsts", "by_count", "class_ends")
+INTEGERS = ("sizes", "positions", "sampled", "id_number", "distinct", "by_count", "class_ends")
 
 
 class DeviceReadable(NamedTuple):
@@ -51,6 +51,8 @@ def arrays_of(queries: TokenIndex, keys: TokenIndex) -> Arrays:
     tokens, places = queries.tokens, queries.positions
     related = {"word": tokens.word, "sentence": tokens.sentence, "same": tokens.same, "mark": tokens.mark}
     own |= {name: np.take_along_axis(each, places, 1).astype(np.int32) for name, each in related.items()}
+    own["id_at"] = np.full(queries.counting.shape, -1, dtype=np.int32)
+    own["id_at"][queries.counting] = queries.id_number[np.arange(places.shape[1]) < queries.sizes[:, None]]
     own |= {
         "queries_of": queries.lengths.astype(np.int32),
         "keys_of": keys.lengths.astype(np.int32),
@@ -58,6 +60,7 @@ def arrays_of(queries: TokenIndex, keys: TokenIndex) -> Arrays:
         "is_counting": keys.counting.astype(np.int32),
         "custom": queries.custom.astype(np.int32),
         "class_begins": begins.astype(np.int32),
+        "firsts": np.take_along_axis(queries.firsts, queries.by_count, 1).astype(np.int32),
         "number": queries.number.view(np.int64),
         "counts": _by_position(queries.counting),
         "ids": queries.ids,
@@ -93,22 +96,28 @@ class DeviceBatch:
         of a map is kept; the kernels look at `readable` itself.
         """
         size, tall, wide = len(self.queries.lengths), self.queries.category.shape[1], self.keys.category.shape[1]
-        may = may_read(readable, size, tall, wide, self.device)  # (B, T, Tk), but for padding
         reads = torch.arange(tall, device=self.device) < self.tensors["queries_of"][:, None]
         is_read = torch.arange(wide, device=self.device) < self.tensors["keys_of"][:, None]
-        rows = max(1, READ_TOGETHER // (size * wide)) if slabs else tall
-        numbers, even = [], torch.zeros((size, wide), dtype=torch.float64, device=self.device)
-        for first in range(0, tall, rows):
-            own = slice(first, first + rows)
-            allowed = may[:, own] & reads[:, own, None] & is_read[:, None, :]
-            numbers.append(allowed.sum(2))
-            even += (allowed.double() / numbers[-1].clamp_min(1)[:, :, None]).sum(1)
-        number = torch.cat(numbers, dim=1)
+        asked = not cross and not slabs and not (tiled and readable is None)  # for directions
+        if readable is None and not asked:  # every token reads all of its window
+            lengths, readers = self.tensors["keys_of"][:, None], self.tensors["queries_of"][:, None]
+            number = torch.where(reads, lengths, 0)
+            even = torch.where(is_read, readers.double() / lengths.clamp_min(1), 0.0)
+        else:
+            may = may_read(readable, size, tall, wide, self.device)  # (B, T, Tk), but for padding
+            rows = max(1, READ_TOGETHER // (size * wide)) if slabs else tall
+            numbers, even = [], torch.zeros((size, wide), dtype=torch.float64, device=self.device)
+            for first in range(0, tall, rows):
+                own = slice(first, first + rows)
+                allowed = may[:, own] & reads[:, own, None] & is_read[:, None, :]
+                numbers.append(allowed.sum(2))
+                even += (allowed.double() / numbers[-1].clamp_min(1)[:, :, None]).sum(1)
+            number = torch.cat(numbers, dim=1)
         of_category = self.tensors["category"][:, None, :] == torch.arange(len(CATEGORIES), device=self.device)[:, None]
         by_category = (even[:, None, :] * of_category).sum(2)  # (B, C); in one order, as scattering is not
         by_category /= (number >= 1).sum(1).clamp_min(1)[:, None]
         directions = told = None
-        if not cross and not slabs and not (tiled and readable is None):
+        if asked:
             ways = allowed.float() + allowed.transpose(1, 2).float()
             directions = torch.where(ways > 0, 1 / ways.clamp_min(1), 0.0).contiguous()
         if readable is not None and not slabs:

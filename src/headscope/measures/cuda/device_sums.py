@@ -35,6 +35,7 @@ from headscope.measures.cuda.chip_memory import (
     attend_bytes,
     attention_bytes,
     level_memory,
+    match_bytes,
     mixed_bytes,
     order_bytes,
     tile_bytes,
@@ -60,7 +61,7 @@ CHOSEN = ("focal_ids", "focal", "focal_null", "top", "top_null")  # tokens, of w
 # What is added up over the windows of a batch: sums of floats, and counts.
 SUMMED = ("given", "weighted", "entropy", "map_wins", "wins", "inside", "top_matched", "correlation", "with_norms",
           "matched", "diagonal", "mask_sum", "focal_share", "frequency", "reach")  # fmt: skip
-COUNTED = ("flat", "mask_pairs", "longest")
+COUNTED = ("flat", "mask_pairs", "longest", "top_kinds")
 Tensors = dict[str, Tensor]
 Given = dict[str, Any]  # by name of a pointer, a tensor or an address; None: there is none; others are passed over
 
@@ -136,6 +137,7 @@ class DeviceSums:
         launch("by_order", grid, WIDE, order_bytes(numbers, self.constants), told)
         levels = "by_level" if memory.times else "by_level_of_many"
         launch(levels, (numbers["heads"], blocks), WIDE, memory.size, told)
+        launch("match", (1, numbers["windows"]), WIDE, match_bytes(self.kinds), told)
         if MATRIX in self.kept.arrays:
             launch("add_matrices", (numbers["heads"], -(-numbers["tokens"] // 2)), NARROW, 0, told,
                    batch.tensors["counts"], self.kept.view(room, MATRIX), self.shape.length)  # fmt: skip
@@ -237,7 +239,7 @@ class DeviceSums:
         shape, readings = self.shape, len(self.shape.readings)
         counts = {
             "attended": (shape.heads, STEPS, len(CATEGORIES)), "attended_text": (shape.heads, STEPS, len(CATEGORIES)),
-            "top_pairs": (shape.heads, readings, self.kinds), "top_few": (shape.heads, readings),
+            "top_few": (shape.heads, readings),
             "pairs": (shape.heads, BINS, self.table), "distance_sum": (shape.heads, BINS, len(RELATIONS)),
             "custom_pairs": (len(shape.relations), shape.heads, BINS, self.table),
             "focal_unique": (STEPS, shape.heads + 1), "focal_null_unique": (STEPS, shape.heads + 1),
@@ -259,6 +261,7 @@ class DeviceSums:
             "focal_ids": (), "focal": (STEPS,), "focal_null": (STEPS,), "top": (readings,), "top_null": (readings,),
             "given": (len(CATEGORIES),), "weighted": (len(CATEGORIES),), "entropy": (), "inside": (), "diagonal": (),
             "map_wins": (self.maps, len(CONTRASTED)), "wins": (readings, len(CONTRASTS)), "with_norms": (readings,),
+            "top_kinds": (readings, self.kinds), "high_kinds": (self.kinds,),
             "top_matched": (readings, comparisons, 2), "correlation": (readings, self.maps),
             "matched": (comparisons, 2), "mask_sum": (STEPS, REGIONS), "focal_share": (STEPS,), "frequency": (),
             "reach": (), "row": (3,), "flat": (), "mask_pairs": (STEPS, REGIONS), "longest": (),

@@ -8,7 +8,6 @@ struct Won { double twice; int n1, n0; };
 // What a block of `by_order` has on the chip. Doubles and u64 first, for their alignment.
 struct Order {
     double *room;     // (32, MOMENTS): what warps tell each other
-    double *matches;  // (READINGS, comparisons, 2)
     Won *won;         // (SHOWN, bands, contrasts + 1)
     u64 *keys;        // (K,)
     float *edges;     // (SHOWN, 16)
@@ -26,7 +25,7 @@ struct Order {
 
     __device__ Order(int kinds, int beside, int tokens, int ids) : kinds(kinds), beside(beside), tokens(tokens), ids(ids) {} // `Chip` lays it out otherwise
     __device__ Order(const Args &of, double *shared) : Order(of.bands * RELATIONS, of.bands * 2 * ORDER_BINS, of.counting, of.most_ids) {
-        room = shared, matches = room + WARP * MOMENTS, won = (Won *)(matches + READINGS * 2 * COMPARISONS);
+        room = shared, won = (Won *)(room + WARP * MOMENTS);
         histogram = (int *)(won + SHOWN * of.bands * (CONTRASTS + 1)); // at sixteen bytes, as `regions`
         regions = histogram + SHOWN * kinds * ORDER_BINS;
         edges = (float *)(regions + READINGS * beside), sample = edges + SHOWN * ORDER_BINS;
@@ -94,25 +93,35 @@ struct Row {
     }
 };
 
-// Keys of the null: of the r-th id.
-__device__ inline void null_key(const Args &of, int b, int h, int r, u64 *keys) {
-    const int *by_count = of.by_count + b * of.most_ids, *firsts = of.firsts + b * of.most_ids;
-    const u64 seed = mix(of.number[b] ^ (((u64)of.layer << 32) + (u64)h));
-    keys[r] = mix(seed + (u64)firsts[by_count[r]]);
+// Keys of the null: of an id that first counts there, in a window with this number.
+__device__ inline u64 null_key(const Args &of, u64 number, int h, int first) {
+    return mix(mix(number ^ (((u64)of.layer << 32) + (u64)h)) + (u64)first);
+}
+__device__ inline void null_keys(const Args &of, int b, int h, int distinct, u64 *keys) {
+    for (int r = threadIdx.x; r < distinct; r += blockDim.x) keys[r] = null_key(of, of.number[b], h, of.firsts[b * of.most_ids + r]);
 }
 
-// The ids in the order in which the null gives them the sums of `by_count`, by some of the threads.
+// The ids in the order in which the null gives them the sums of `by_count`, by some of the threads. Keys are compared by their
+// upper halves, which are hardly ever equal.
 __device__ inline void place_null(const Args &of, int b, int h, int distinct, const u64 *keys, int *null_, int first, int step) {
     const i64 row = b * of.most_ids;
     const int *by_count = of.by_count + row, *begins = of.class_begins + row, *ends = of.class_ends + row;
 #pragma unroll 1
     for (int r = first; r < distinct; r += step) {
-        int place = begins[r];
-        const int end = ends[r];
+        const int begin = begins[r], end = ends[r], id = by_count[r];
         const u64 own = keys[r];
-        for (int s = begins[r]; s < end; s++) place += keys[s] < own || (keys[s] == own && s < r);
-        null_[place] = by_count[r];
-        of.nulls[((i64)b * of.heads + h) * of.most_ids + place] = by_count[r];
+        int place = begin, equal = 0;
+#pragma unroll 4
+        for (int s = begin; s < end; s++) {
+            const unsigned upper = (unsigned)(keys[s] >> 32);
+            place += upper < (unsigned)(own >> 32), equal += upper == (unsigned)(own >> 32);
+        }
+        if (equal > 1) { // not it alone
+            place = begin;
+            for (int s = begin; s < end; s++) place += keys[s] < own || (keys[s] == own && s < r);
+        }
+        null_[place] = id;
+        of.nulls[((i64)b * of.heads + h) * of.most_ids + place] = id;
     }
 }
 

@@ -16,12 +16,12 @@ TILES_FROM = (8, 0)  # compute capability
 Argument = Tensor | int | bytes
 INSTRUCTIONS = "card.cu"  # what a card does by itself
 FILES = ("threads.cu", "relate.cu", "attention.cu", "attend.cu", "heads.cu", "order.cu", "tiles.cu",
-         "tile_maps.cu", "tile_order.cu", "levels.cu", "batches.cu", "tile_masks.cu", "level_tiles.cu",
-         "slabs.cu")  # fmt: skip
+         "tile_maps.cu", "tile_order.cu", "tile_sums.cu", "levels.cu", "batches.cu", "tile_masks.cu",
+         "level_tiles.cu", "level_found.cu", "slabs.cu")  # fmt: skip
 NAMES = ("relate", "attend", "attention", "attention_tile", "read_each_other", "by_order", "by_tile", "by_level",
-         "by_level_of_many", "level_tile", "count_unique", "add_windows", "mixed", "add_matrices",
-         "add_tiles", "relate_long", "weigh_long", "sum_rows", "sum_columns", "look_along", "meet_pairs",
-         "find_edges_of_slabs", "count_slab", "end_order", "end_levels")  # fmt: skip
+         "by_level_of_many", "level_tile", "match", "count_unique", "add_windows", "mixed", "add_matrices",
+         "add_products", "add_parts", "relate_long", "weigh_long", "sum_rows", "sum_columns", "look_along",
+         "meet_pairs", "find_edges_of_slabs", "count_slab", "end_order", "end_levels")  # fmt: skip
 
 
 def source(*files: str) -> str:

@@ -276,7 +276,7 @@ template <class On> __device__ inline void level_of_window(const Args &of, On &o
     focal_tokens(of, on, of.by_count + b * of.most_ids, b, head, distinct);
     __syncthreads();
     if (on.best_of[0] < 0) return;
-    match(on.high, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
+    for (int k = thread; k < kinds; k += threads) of.high_kinds[head * kinds + k] = on.high[k];
     const float *outputs = of.products + (OUTPUTS * of.windows * of.heads + head) * of.tokens * of.tokens;
     describe_focal(of, on, S, outputs, of.tokens + 1, b, head, n, largest);
 }

@@ -96,9 +96,9 @@ __device__ inline void count_pairs(const Args &of, const Head &own, Order &on, M
 // has a bit for each whose values are not all the same.
 __device__ inline void correlate(const Args &of, double sum, int varies, i64 head, int pairs) {
     const int lane = threadIdx.x % WARP, k = lane < READINGS * MAPS ? lane : 0, r = MAPS > 0 ? k / MAPS : 0, m = MAPS > 0 ? READINGS + k % MAPS : 0;
-    const double x = __shfl_sync(FULL, sum, r), y = __shfl_sync(FULL, sum, m);
-    const double xx = __shfl_sync(FULL, sum, SHOWN + r) - x * x / pairs, yy = __shfl_sync(FULL, sum, SHOWN + m) - y * y / pairs;
-    const double xy = __shfl_sync(FULL, sum, 2 * SHOWN + k) - x * y / pairs;
+    const double x = __shfl_sync(FULL, sum, r), y = __shfl_sync(FULL, sum, m), over = 1.0 / pairs;
+    const double xx = __shfl_sync(FULL, sum, SHOWN + r) - x * x * over, yy = __shfl_sync(FULL, sum, SHOWN + m) - y * y * over;
+    const double xy = __shfl_sync(FULL, sum, 2 * SHOWN + k) - x * y * over;
     if (lane < READINGS * MAPS) of.correlation[head * READINGS * MAPS + lane] = varies >> r & varies >> m & 1 ? xy / sqrt(xx * yy) : 0.0;
 }
 
@@ -135,14 +135,14 @@ __device__ inline void join_moments(const Args &of, Order &on, const double *own
 struct alignas(16) FourCounts { int at[4]; };
 
 // Wins of each contrast in each band: four lanes to a reading or map and a band, four bins to a lane. `Whole` holds half the
-// square of the number of pairs.
+// square of the number of pairs; `warp` numbers the warps in the order in which they take what there is to do.
 #define LANES (ORDER_BINS / 4)
-template <class Whole> __device__ inline void count_wins(const Args &of, Order &on, int n) {
+template <class Whole> __device__ inline void count_wins(const Args &of, Order &on, int n, int warp) {
     const int quarter = threadIdx.x % LANES, bands = of.bands, number = on.count[READINGS];
     const bool masked = MAPS > 0 && number >= 2 && n - number >= 2, rest_is_inside = 2 * number > n;
     const int together = WARP / LANES, tasks = (SHOWN * bands + together - 1) / together * together; // lanes of a warp stay together
 #pragma unroll 1
-    for (int task = threadIdx.x / LANES; task < tasks; task += blockDim.x / LANES) {
+    for (int task = warp * together + threadIdx.x % WARP / LANES; task < tasks; task += blockDim.x / LANES) {
         const bool real = task < SHOWN * bands;
         const int v = real ? task / bands : 0, band = real ? task % bands : 0;
         const FourCounts *own = (const FourCounts *)(on.histogram + (v * on.kinds + band * RELATIONS) * ORDER_BINS) + quarter;
@@ -191,25 +191,23 @@ template <class Whole> __device__ inline void count_wins(const Args &of, Order &
     }
 }
 
-// How the number of top pairs of a token goes with the length of its output. By one warp.
+// How the number of top pairs of a token goes with the length of its output: lengths less the first one. By one warp.
 __device__ inline double with_lengths(const float *lengths, const int *degree, int n) {
-    const int lane = threadIdx.x % WARP;
-    double x_sum = 0, y_sum = 0, xx = 0, yy = 0, xy = 0;
-    int of_x = 0, of_y = 0;
+    double sums[4] = {}; // of lengths, of their squares, of products with numbers, of squares of these
+    int number = 0, of_x = 0, of_y = 0;
+    const double first = (double)lengths[0];
+    const int own = degree[0];
 #pragma unroll 1
-    for (int i = lane; i < n; i += WARP) {
-        x_sum += (double)lengths[i]; y_sum += degree[i];
-        of_x |= lengths[i] != lengths[0]; of_y |= degree[i] != degree[0];
+    for (int i = threadIdx.x % WARP; i < n; i += WARP) {
+        const double x = (double)lengths[i] - first, y = degree[i];
+        sums[0] += x, sums[1] += x * x, sums[2] += x * y, sums[3] += y * y, number += degree[i];
+        of_x |= x != 0, of_y |= degree[i] != own;
     }
-    x_sum = added(x_sum) / n; y_sum = added(y_sum) / n;
-    of_x = __any_sync(FULL, of_x); of_y = __any_sync(FULL, of_y);
-#pragma unroll 1
-    for (int i = lane; i < n; i += WARP) {
-        const double dx = (double)lengths[i] - x_sum, dy = degree[i] - y_sum;
-        xx += dx * dx; yy += dy * dy; xy += dx * dy;
-    }
-    xx = added(xx); yy = added(yy); xy = added(xy);
-    return of_x && of_y ? xy / sqrt(xx * yy) : 0.0;
+    add_all<4>(sums);
+    number = sum_of_warp(number);
+    if (!__any_sync(FULL, of_x) || !__any_sync(FULL, of_y)) return 0.0;
+    const double over = 1.0 / n, mean = sums[0] * over;
+    return (sums[2] - mean * number) / sqrt((sums[1] - mean * sums[0]) * (sums[3] - (double)number * number * over));
 }
 
 // The wins of a contrast in a reading or map, over the bands. By half a warp; `real` for all of it or for none.
@@ -239,10 +237,10 @@ __device__ inline bool has_top(const Args &of, const Order &on, int r, int pairs
 }
 
 // How many pairs are in the last bin of a reading, and what they are. By one warp.
-__device__ inline void count_top(const Args &of, const Order &on, int h, int r, int pairs) {
+__device__ inline void describe_top(const Args &of, const Order &on, int b, int h, int r, int pairs) {
     const int lane = threadIdx.x % WARP, kinds = of.bands * RELATIONS, *last = on.histogram + r * on.kinds * ORDER_BINS + ORDER_BINS - 1;
     int number = 0;
-#pragma unroll 1
+#pragma unroll 2
     for (int k = lane; k < kinds; k += WARP) number += last[k * ORDER_BINS];
     number = sum_of_warp(number);
     if (lane == 0) on.count[r] = number;
@@ -251,29 +249,21 @@ __device__ inline void count_top(const Args &of, const Order &on, int h, int r, 
         if (lane == 0) atomicAdd(&of.top_few[h * READINGS + r], 1ull);
         return;
     }
+    int *to = of.top_kinds + (((i64)b * of.heads + h) * READINGS + r) * kinds;
 #pragma unroll 1
-    for (int k = lane; k < kinds; k += WARP)
-        if (last[k * ORDER_BINS]) atomicAdd(&of.top_pairs[((i64)h * READINGS + r) * kinds + k], (u64)last[k * ORDER_BINS]);
+    for (int k = lane; k < kinds; k += WARP) to[k] = last[k * ORDER_BINS];
 }
 
-// What follows from the bins of all pairs, and from top pairs of each token and id. All threads have counted; the last warps have
-// more to do than the first ones here, and begin with it elsewhere.
+// What follows from the bins of all pairs, and from top pairs of each token and id. All threads have counted; the first warp may
+// have begun with something that takes as long.
 __device__ inline void sum_up(const Args &of, Order &on, int b, int h, int n, int pairs, int distinct) {
     const int lane = threadIdx.x % WARP, warp = warp_of_block(), warps = blockDim.x / WARP;
-    const int kinds = of.bands * RELATIONS;
     const i64 head = (i64)b * of.heads + h;
-    constexpr int MATCHES = 2 * COMPARISONS, WINS = (SHOWN * (CONTRASTS + 1) + 1) / 2;
-    if (pairs < 1 << 16) count_wins<unsigned>(of, on, n);
-    else count_wins<i64>(of, on, n);
-    for (int r = warps - 1 - warp; r < READINGS; r += warps) count_top(of, on, h, r, pairs);
-    for (int c = warps - 1 - warp; c < MATCHES; c += warps) {
-        double sums[READINGS];
-        matched<READINGS>(on.histogram + ORDER_BINS - 1, ORDER_BINS, on.kinds * ORDER_BINS, of.match_weights + ((i64)b * MATCHES + c) * kinds, kinds, sums);
-        for (int r = 0; r < READINGS; r++) if (lane == 0) on.matches[r * MATCHES + c] = sums[r];
-    }
+    constexpr int WINS = (SHOWN * (CONTRASTS + 1) + 1) / 2;
+    if (pairs < 1 << 16) count_wins<unsigned>(of, on, n, warps - 1 - warp);
+    else count_wins<i64>(of, on, n, warps - 1 - warp);
+    for (int r = warp - 1 + (warp == 0) * warps; r < READINGS; r += warps) describe_top(of, on, b, h, r, pairs);
     __syncthreads();
-    for (int k = threadIdx.x; k < READINGS * MATCHES; k += blockDim.x)
-        if (has_top(of, on, k / MATCHES, pairs)) of.top_matched[head * READINGS * MATCHES + k] = on.matches[k];
     for (int task = warp; task < 2 * READINGS + WINS; task += warps) { // the longest come first
         const int r = task % READINGS, k = 2 * (task - 2 * READINGS) + lane / ORDER_BINS;
         if (task >= 2 * READINGS) add_wins(of, on, head, k, k < SHOWN * (CONTRASTS + 1));
@@ -314,7 +304,7 @@ extern "C" __global__ __launch_bounds__(256, 3) void by_order(const __grid_const
         }
     }
     __syncthreads();
-    for (int r = thread; r < distinct; r += threads) null_key(of, b, h, r, on.keys);
+    null_keys(of, b, h, distinct, on.keys);
     find_edges(of, own, on, b); // waits for everybody
     place_null(of, b, h, distinct, on.keys, on.null_, thread, threads);
     __syncthreads();

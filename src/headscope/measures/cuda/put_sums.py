@@ -26,8 +26,9 @@ def put_sums(
                "attention_even": "even"}  # fmt: skip
     for name, own in ({name: name for name in same if name in arrays} | renamed).items():
         arrays[name] += kept[f"sum_{own}"]
-    counted = {"attended": "attended", "attended_text": "attended_text", "pairs": "pairs",
-               "focal_unique": "focal_unique", "focal_null": "focal_null_unique"}  # fmt: skip
+    for name in ("attended", "attended_text"):  # tokens that pass a threshold pass all below it
+        arrays[name] += np.flip(np.cumsum(np.flip(kept[name], 2), 2), 2)
+    counted = {"pairs": "pairs", "focal_unique": "focal_unique", "focal_null": "focal_null_unique"}  # fmt: skip
     counted |= {"distance_sum": "distance_sum"} if host.by_band else {}
     counted |= {MATRIX: MATRIX} if MATRIX in arrays else {}
     for name, own in counted.items():
@@ -38,7 +39,7 @@ def put_sums(
         arrays[f"pairs_{name}"] += kept["custom_pairs"][:, place].reshape(arrays["pairs"].shape)
     arrays["contrast_weight"][:, :, :-1] += weight[:, None]
     arrays["contrast_weight"][:, :, -1] += kept["sum_inside"]
-    by_reading = {"wins": "sum_wins", "top_pairs": "top_pairs", "top_few": "top_few",
+    by_reading = {"wins": "sum_wins", "top_pairs": "sum_top_kinds", "top_few": "top_few",
                   "top_matched": "sum_top_matched", "norm_correlation": "sum_with_norms"}  # fmt: skip
     for name, own in by_reading.items():  # (L, H, R, …) to (R, L, H, …)
         arrays[name] += np.moveaxis(kept[own], 2, 0).reshape(arrays[name].shape)

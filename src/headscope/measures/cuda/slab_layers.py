@@ -29,6 +29,7 @@ from headscope.measures.cuda.chip_memory import (
     end_levels_bytes,
     end_order_bytes,
     look_along_bytes,
+    match_bytes,
     moments_of,
     slab_bytes,
 )
@@ -164,6 +165,7 @@ class SlabLayers:
                 begin("find_edges_of_slabs", (size * many, self.shown), WARP, 0)
         begin("end_order", few, THREADS, end_order_bytes(numbers, sums.constants))
         begin("end_levels", few, THREADS, end_levels_bytes(numbers))
+        launch("match", (1, size), THREADS, match_bytes(sums.kinds), told)
         main = sums.host.rules.source[0]
         self._sum_masks(filled, vectors[main], squares[main], lengths[main])
 

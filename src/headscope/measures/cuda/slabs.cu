@@ -410,7 +410,7 @@ extern "C" __global__ void end_order(const __grid_constant__ Args of, const __gr
     if (n < 2) return;
     extern __shared__ double shared[];
     Order on(kinds, bands * 2 * ORDER_BINS, of.counting, of.most_ids);
-    on.room = shared, on.matches = on.room + WARP * MOMENTS, on.won = (Won *)(on.matches + READINGS * 2 * COMPARISONS);
+    on.room = shared, on.won = (Won *)(on.room + WARP * MOMENTS);
     on.histogram = (int *)(on.won + SHOWN * bands * (CONTRASTS + 1)), on.regions = on.histogram + SHOWN * kinds * ORDER_BINS;
     on.count = on.regions + READINGS * on.beside;
     on.norms = slab.norms + head * SOURCES * of.counting, on.degree = slab.degree + head * READINGS * of.counting;
@@ -419,7 +419,7 @@ extern "C" __global__ void end_order(const __grid_constant__ Args of, const __gr
     for (int k = thread; k < SHOWN * kinds * ORDER_BINS; k += threads) on.histogram[k] = histogram[k];
     for (int k = thread; k < READINGS * on.beside; k += threads) on.regions[k] = regions[k];
     for (int k = thread; k < READINGS + 2; k += threads) on.count[k] = k == READINGS ? slab.high_tokens[head] : 0;
-    for (int r = thread; r < distinct; r += threads) null_key(of, b, h, r, on.keys);
+    null_keys(of, b, h, distinct, on.keys);
     for (int k = thread; k < READINGS * n; k += threads) {
         const int degree = on.degree[k / n * on.tokens + k % n];
         if (degree) atomicAdd(&on.times[k / n * on.ids + of.id_number[b * of.counting + k % n]], degree);
@@ -480,7 +480,7 @@ extern "C" __global__ void end_levels(const __grid_constant__ Args of, const __g
     for (int k = thread; k < kinds; k += threads) {
         int number = 0;
         for (int bin = (int)of.lowest; bin < BINS; bin++) number += levels[bin * kinds + k];
-        on.high[k] = number;
+        on.high[k] = of.high_kinds[head * kinds + k] = number;
     }
     __syncthreads();
     for (int t = thread; t < 2 * distinct; t += threads) add_up((t % 2 ? both : times) + t / 2 * BINS);
@@ -489,7 +489,6 @@ extern "C" __global__ void end_levels(const __grid_constant__ Args of, const __g
     __syncthreads();
     const int best = on.best_of[0], number = on.best_of[1];
     if (best < 0) return;
-    match(on.high, of.match_weights + (i64)b * COMPARISONS * 2 * kinds, kinds, of.matched + head * COMPARISONS * 2);
     if (thread >= WARP) return;
     i64 reach = 0, occurs = 0, within = 0, again = 0, far = 0;
     for (int i = thread; i < n; i += WARP)

@@ -55,11 +55,11 @@ __device__ inline double most_of_all(double x, double *room) {
 
 // Numbers of all lanes added up, those of a lane dealt out: of twice so many, each lane keeps one half, and sends the other to a
 // lane that keeps that. Ends with `LAST` of them, after as many steps as it takes.
-template <int MANY, int LAST> __device__ inline void deal_out(float *x, int step) {
+template <int MANY, int LAST, class T> __device__ inline void deal_out(T *x, int step) {
     const bool second = threadIdx.x & step;
 #pragma unroll
     for (int k = 0; k < MANY; k++) {
-        const float sent = second ? x[k] : x[k + MANY], kept = second ? x[k + MANY] : x[k];
+        const T sent = second ? x[k] : x[k + MANY], kept = second ? x[k + MANY] : x[k];
         x[k] = kept + __shfl_xor_sync(FULL, sent, step);
     }
     if constexpr (MANY > LAST) deal_out<MANY / 2, LAST>(x, step / 2);
@@ -96,24 +96,9 @@ template <class Times> __device__ inline void largest_id(const Times &times, con
     of_null = (int)smallest_of_warp(other == most_other ? other_id : FULL);
 }
 
-// Numbers of pairs of each kind, which lie `stride` apart, times a weight of each, added up; of several tables at a time. By one
-// warp.
-template <int TABLES> __device__ inline void matched(const int *numbers, int stride, int table, const double *weights, int kinds, double *sums) {
-    for (int r = 0; r < TABLES; r++) sums[r] = 0;
-#pragma unroll 4
-    for (int k = threadIdx.x % WARP; k < kinds; k += WARP) {
-        const double weight = weights[k];
-        for (int r = 0; r < TABLES; r++) sums[r] += numbers[r * table + k * stride] * weight;
-    }
-    for (int r = 0; r < TABLES; r++) sums[r] = added(sums[r]);
-}
-
-// a and b of each comparison, from how many pairs of each kind are high. A warp to each number.
-__device__ inline void match(const int *high, const double *weights, int kinds, double *to) {
-    const int warps = blockDim.x / WARP;
-    for (int c = warps - 1 - (int)threadIdx.x / WARP; c < 2 * COMPARISONS; c += warps) {
-        double sum;
-        matched<1>(high, 1, 0, weights + (i64)c * kinds, kinds, &sum);
-        if (threadIdx.x % WARP == 0) to[c] = sum;
-    }
+// The sums of several numbers, each over the lanes of a warp, in a fixed order. The code is short: what a block runs once waits for it.
+template <int MANY> __device__ inline void add_all(double *x) {
+#pragma unroll 1
+    for (int away = WARP / 2; away > 0; away /= 2)
+        for (int k = 0; k < MANY; k++) x[k] += __shfl_xor_sync(FULL, x[k], away);
 }

@@ -12,13 +12,19 @@ from headscope.measures.cuda.arguments import (
     LEVEL_WARPS,
     MOST_BANDS,
     POINTERS,
-    SHARES,
     TILE,
     TILE_WARPS,
     WARP,
     packed,
 )
-from headscope.measures.cuda.chip_memory import add_tiles_bytes, by_tile_bytes, cells_of, level_tile_bytes, tiles_of
+from headscope.measures.cuda.chip_memory import (
+    add_products_bytes,
+    by_tile_bytes,
+    cells_of,
+    level_tile_bytes,
+    match_bytes,
+    tiles_of,
+)
 from headscope.measures.cuda.device_batch import DeviceBatch, DeviceReadable
 from headscope.measures.cuda.device_layer import LOW, laid_out
 from headscope.measures.cuda.device_sums import DeviceSums
@@ -73,8 +79,13 @@ class TileLayers:
         self._launches = (
             ("by_tile", (many, size), WARP * TILE_WARPS, by_tile_bytes(sums.constants)),
             ("level_tile", (many, sums.blocks(numbers, memory, kernels)), WARP * LEVEL_WARPS, memory),
+            ("match", (1, size), WARP * TILE_WARPS, match_bytes(sums.kinds)),
         )
         self._tiles = tiles_of(tokens)
+        self._parts: Tensor | None = None
+        if MATRIX in sums.kept.arrays:
+            shares = min(size, max(1, kernels.processors // many))
+            self._parts = torch.empty((shares, many, cells_of(tokens)), dtype=torch.float64, device=device)
 
     def _vectors(self, heads: LayerHeads) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         assert heads.scores is not None
@@ -99,10 +110,12 @@ class TileLayers:
         launch, packed_once = self.kernels.launcher(), told.tobytes()
         for name, grid, threads, memory in self._launches:
             launch(name, grid, threads, memory, packed_once)
-        if MATRIX in sums.kept.arrays:
+        if self._parts is not None:
             whole = sums.kept.view(room, MATRIX)
-            launch("add_tiles", (len(whole), self._tiles), SHARES * cells_of(1) // 4, add_tiles_bytes(), packed_once,
-                   whole, sums.shape.length)  # fmt: skip
+            shares, many, _ = self._parts.shape
+            launch("add_products", (many, shares), WARP * TILE_WARPS, add_products_bytes(), packed_once, self._parts)
+            launch("add_parts", (many, self._tiles), cells_of(1), 0, packed_once,
+                   self._parts, whole, shares, sums.shape.length)  # fmt: skip
 
 
 def by_eight(vectors: Tensor) -> Tensor:

@@ -51,8 +51,8 @@ __device__ inline void score_all(const Args &of, Chip &on, int b, int h, Scores 
     for (int first = 0; first < of.score_width; first += DEPTH) {
         if (first) {
             __syncthreads();
-            fetch_vectors(left, of.queries, begin_of_queries(of, b, h), of.query_token, on.window->queries, first, of.score_width);
-            fetch_vectors(right, of.score_keys, begin_of_keys(of, b, h), of.key_token, on.window->keys, first, of.score_width);
+            const int kind = on.warp < TILE_WARPS / 2 ? OF_QUERIES : OF_KEYS;
+            fetch_vectors<TILE_THREADS / 2>(kind == OF_KEYS ? right : left, vectors_of(of, kind, b, h, on.window->queries, on.window->keys), first);
             copies_done();
             __syncthreads();
         }
@@ -150,21 +150,17 @@ __device__ inline void end_softmax(const Args &of, const Chip &on, int b, const 
 }
 
 // How much the tokens of pairs read each other, and rows of the map compared with rows, for the tiles of a warp.
-typedef float OfTiles[OF_WARP][2][HALF];
-__device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, int tiles, int keys, OfTiles &direct, OfTiles &rows) {
-    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = of.tokens;
-    const Fragments<ROW> at_tiles(on);
-    for (int k = 0; k < OF_WARP * 2 * HALF; k++) rows[k / 2 / HALF][k / HALF % 2][k % HALF] = 0;
+template <int COMMON> __device__ inline void multiply_roots(const Chip &on, const Fragments<ROW> &at_tiles, int tiles, int keys, OfTiles &rows) {
 #pragma unroll 1
     for (int k = 0; k < keys / 2; k += 8) {
         unsigned upper[4], lower[4], other[4], other_lower[4];
         const unsigned *left = on.word + at_tiles.left[0] + k, *right = on.word + at_tiles.right[0] + k;
         load_fragments(upper, left), load_fragments(lower, left + PLANE);
         load_fragments(other, right), load_fragments(other_lower, right + PLANE);
-        FOR_TILES(tiles) {
+        FOR_TILES(COMMON != UNKNOWN, tiles) {
             left = on.word + at_tiles.left[m] + k, right = on.word + at_tiles.right[m] + k;
-            if (m && !on.same_one()) { load_fragments(upper, left); load_fragments(lower, left + PLANE); }
-            if (m && !on.same_other()) { load_fragments(other, right); load_fragments(other_lower, right + PLANE); }
+            if (m && (COMMON == UNKNOWN ? !on.same_one() : COMMON != SAME_ONE)) { load_fragments(upper, left); load_fragments(lower, left + PLANE); }
+            if (m && (COMMON == UNKNOWN ? !on.same_other() : COMMON != SAME_OTHER)) { load_fragments(other, right); load_fragments(other_lower, right + PLANE); }
             for (int half = 0; half < 2; half++) {
                 multiply_halves(rows[m][half], upper, other + 2 * half);
                 multiply_halves(rows[m][half], upper, other_lower + 2 * half);
@@ -172,7 +168,15 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
             }
         }
     }
-    FOR_TILES(tiles) {
+}
+__device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, int tiles, int keys, OfTiles &direct, OfTiles &rows) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, tokens = of.tokens;
+    const Fragments<ROW> at_tiles(on);
+    for (int k = 0; k < OF_WARP * 2 * HALF; k++) rows[k / 2 / HALF][k / HALF % 2][k % HALF] = 0;
+    if (on.same_other()) multiply_roots<SAME_OTHER>(on, at_tiles, tiles, keys, rows);
+    else if (on.same_one()) multiply_roots<SAME_ONE>(on, at_tiles, tiles, keys, rows);
+    else multiply_roots<UNKNOWN>(on, at_tiles, tiles, keys, rows);
+    FOR_TILES(false, tiles) {
         const Strips at = on.strips_of(m);
         float x[2][HALF], y[2][HALF];
         const unsigned *left = on.word + at_tiles.left[m], *right = on.word + at_tiles.right[m];
@@ -201,7 +205,7 @@ __device__ inline void compare_in_tiles(const Args &of, const Chip &on, int b, i
 // What they say of pairs, where the map was. All threads have left it.
 __device__ inline void put_pairs(const Chip &on, int tiles, const OfTiles &direct, const OfTiles &rows) {
     const int lane = threadIdx.x % WARP;
-    FOR_TILES(tiles)
+    FOR_TILES(false, tiles)
         for (int half = 0; half < 2; half++) {
             const float *one = direct[m][half], *other = rows[m][half];
             on.direct()[(2 * on.tile_of(m) + half) * WARP + lane] = {one[0], one[1], one[2], one[3]};
@@ -209,111 +213,88 @@ __device__ inline void put_pairs(const Chip &on, int tiles, const OfTiles &direc
         }
 }
 
-// The sums of four columns, by each lane of a warp.
-__device__ inline void add_columns(const Chip &on, double *sums) {
-    for (int e = 0; e < 4; e++) sums[e] = 0;
+// What each token receives, added up over strips, and over what it would receive if all read evenly. A thread to a token.
+__device__ inline void sum_columns_of_tile(const Chip &on) {
+    const int j = threadIdx.x;
+    double sum = 0;
 #pragma unroll
-    for (int s = 0; s < 8; s++) {
-        const Four own = ((const Four *)(on.of_strips + s * TILE))[threadIdx.x % WARP];
-        for (int e = 0; e < 4; e++) sums[e] += (double)own.at[e];
-    }
+    for (int s = 0; s < 8; s++) sum += (double)on.of_strips[s * TILE + j];
+    const double even = on.even[j];
+    on.put_column(j, sum, even > 0 ? sum / even : 0.0);
 }
 
-// What each category is given. By one warp.
+// What each category is given: four lanes to a category. By one warp. The code of this and of what follows is short rather than
+// fast: what a block runs once waits for it.
 __device__ inline void give_to_categories(const Args &of, const Chip &on, int b, i64 head) {
-    const int lane = threadIdx.x % WARP, keys = on.window->keys;
-    const int *category = of.category + (i64)b * of.keys;
-    double sums[4], share = 0, carried = 0; // lanes keep those of a category each
-    int own[4];
-    add_columns(on, sums);
-    for (int e = 0; e < 4; e++) own[e] = 4 * lane + e < keys ? category[4 * lane + e] : -1;
-#pragma unroll 1
-    for (int c = 0; c < CATEGORIES; c++) {
-        double of_all = 0, of_values = 0;
-        for (int e = 0; e < 4; e++)
-            if (own[e] == c) { of_all += sums[e]; of_values += of.values ? sums[e] * (double)on.lengths[4 * lane + e] : 0.0; }
-        of_all = added(of_all), of_values = added(of_values);
-        if (lane == c) { share = of_all; carried = of_values; }
+    const int lane = threadIdx.x % WARP, c = lane / 4;
+    static_assert(4 * CATEGORIES <= WARP, "there are lanes");
+    double sums[2] = {}; // of weights, and of what they carry
+#pragma unroll 4
+    for (int j = lane % 4; j < TILE; j += 4) {
+        const double column = (on.token[j].what & ~COUNTS) == c ? on.column(j) : 0.0;
+        sums[0] += column, sums[1] += of.values ? column * (double)on.lengths[j] : 0.0;
     }
-    const double whole = added(carried);
-    if (lane >= CATEGORIES) return;
-    of.given[head * CATEGORIES + lane] = share / AT_LEAST_ONE(of.readers[2 * b]);
-    of.weighted[head * CATEGORIES + lane] = !of.values ? not_a_number() : whole != 0 ? carried / whole : 0.0;
-    if (!is_finite(share) || !is_finite(whole)) *of.not_finite = 1;
+#pragma unroll 1
+    for (int away = 1; away < 4; away *= 2)
+        for (int k = 0; k < 2; k++) sums[k] += __shfl_xor_sync(FULL, sums[k], away);
+    double whole = 0;
+    for (int k = 0; k < CATEGORIES; k++) whole += __shfl_sync(FULL, sums[1], 4 * k);
+    if (lane % 4 || c >= CATEGORIES) return;
+    of.given[head * CATEGORIES + c] = sums[0] / AT_LEAST_ONE(of.readers[2 * b]);
+    of.weighted[head * CATEGORIES + c] = !of.values ? not_a_number() : whole != 0 ? sums[1] / whole : 0.0;
+    if (!is_finite(sums[0]) || !is_finite(whole)) *of.not_finite = 1;
 }
 
 // How evenly tokens read. By one warp.
 __device__ inline void take_entropy(const Args &of, const Chip &on, int b, i64 head) {
+    const int lane = threadIdx.x % WARP, several = of.readers[2 * b + 1];
     double sum = 0;
-    for (int i = threadIdx.x % WARP; i < of.tokens; i += WARP) sum += (double)on.spread[i] * of.evenness[(i64)b * of.tokens + i];
-    sum = added(sum);
-    const int several = of.readers[2 * b + 1];
-    if (threadIdx.x % WARP == 0) of.entropy[head] = several > 0 ? sum / several : 0.0;
+#pragma unroll 1
+    for (int i = lane; i < of.tokens; i += WARP) sum += (double)on.spread[i] * of.evenness[(i64)b * of.tokens + i];
+    add_all<1>(&sum);
+    if (lane == 0) of.entropy[head] = several > 0 ? sum / several : 0.0;
     if (!is_finite(sum)) *of.not_finite = 1;
 }
 
-__device__ inline int passed_by(double x) { // thresholds
-    int k = x > 0 ? (int)(x * 20.0) : 0;
-    if (k > STEPS) k = STEPS;
-    if (k < STEPS && x > thresholds[k]) k++;
-    while (k > 0 && !(x > thresholds[k - 1])) k--;
-    return k;
-}
-
-// The four numbers of a lane, one after the other: the next one comes first.
-template <class T> __device__ inline void turn(T *x) {
-    const T first = x[0];
-    x[0] = x[1], x[1] = x[2], x[2] = x[3], x[3] = first;
+// How many thresholds a share passes: twentieths. They are looked up only where it is next to one.
+static_assert(STEPS == 19 && thresholds[9] == 0.5, "they are");
+__device__ inline int passed_by(double x) {
+    if (!(x > 0)) return 0;
+    const double place = x * (STEPS + 1);
+    const int nearest = (int)(place + 0.5), below = (int)place;
+    int passed = below;
+    if (fabs(place - nearest) < 1e-6 && nearest > 0 && nearest <= STEPS) passed = nearest - !(x > thresholds[nearest - 1]);
+    return passed < STEPS ? passed : STEPS;
 }
 
 // What tokens receive, and how many thresholds they pass, of all tokens or of those of the text: those that count. The second
 // says which tokens are high. By one warp.
 __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64 head, bool text) {
     const int lane = threadIdx.x % WARP, wide = of.keys, keys = on.window->keys;
-    const int *category = of.category + (i64)b * wide, *is_counting = of.is_counting + (i64)b * wide;
-    const double *even = of.even + (i64)b * wide;
-    int *counts = on.counts + text * (STEPS + 1) * CATEGORIES;
-    double received[4], by[4], largest = 0, largest_text = 0;
-    int own[4], counting = 0;
-    for (int e = 0; e < 4; e++) {
-        const int j = 4 * lane + e < keys ? 4 * lane + e : 0;
-        by[e] = even[j], own[e] = category[j];
-        if (4 * lane + e < keys && is_counting[j]) counting |= 1 << e;
+    u64 *counts = (text ? of.attended_text : of.attended) + (i64)h * STEPS * CATEGORIES;
+    double largest = 0, largest_text = 0;
+#pragma unroll 1
+    for (int j = lane; j < TILE; j += WARP) {
+        const double received = on.received(j);
+        largest = received > largest ? received : largest;
+        if (on.token[j].what & COUNTS) largest_text = received > largest_text ? received : largest_text;
     }
-    for (int k = lane; k < (STEPS + 1) * CATEGORIES; k += WARP) counts[k] = 0;
-    add_columns(on, received);
-#pragma unroll 1 // dividing takes much code, and code that is used once takes a while to come
-    for (int e = 0; e < 4; e++, turn(received), turn(by)) {
-        received[0] = 4 * lane + e < keys && by[0] > 0 ? received[0] / by[0] : 0.0;
-        largest = received[0] > largest ? received[0] : largest;
-        if (counting >> e & 1) largest_text = received[0] > largest_text ? received[0] : largest_text;
-    }
-    largest = most(largest), largest_text = most(largest_text); // waits for the lanes
+    largest = largest_of_warp(largest), largest_text = largest_of_warp(largest_text);
     int number = 0; // of high tokens
 #pragma unroll 1
-    for (int e = 0; e < 4; e++, turn(received), turn(own)) {
-        const int j = 4 * lane + e;
-        double share = j < keys && largest > 0 ? received[0] / largest : 0.0;
-        const bool counts_too = text ? counting >> e & 1 && largest_text > 0 : j < keys;
+    for (int j = lane; j < TILE; j += WARP) {
+        const int what = on.token[j].what;
+        const bool counts_too = text ? what & COUNTS && largest_text > 0 : j < keys;
+        double share = largest > 0 ? on.received(j) / largest : 0.0;
         if (text && counts_too) share = share / (largest_text / largest);
         const int passed = counts_too ? passed_by(share) : 0, high = counts_too && share > of.theta;
-        if (counts_too) atomicAdd(&counts[passed * CATEGORIES + own[0]], 1);
+        count_passed(counts, passed, what & ~COUNTS);
         if (!text || j >= wide) continue;
         on.token[j].high = high, number += high;
         of.high[head * wide + j] = high, of.passed[head * wide + j] = passed;
     }
-    number = sum_of_warp(number); // waits for the lanes
+    number = sum_of_warp(number);
     if (text && lane == 0) on.count[READINGS] = number;
-    u64 *to = (text ? of.attended_text : of.attended) + (i64)h * STEPS * CATEGORIES;
-#pragma unroll 1
-    for (int c = 0; c < CATEGORIES; c++) {
-        int sum = lane <= STEPS ? counts[lane * CATEGORIES + c] : 0; // then of tokens that pass so many or more
-        for (int away = 1; away <= STEPS; away *= 2) {
-            const int more = __shfl_sync(FULL, sum, (lane + away) % WARP);
-            if (lane + away < WARP) sum += more;
-        }
-        if (lane > 0 && sum) atomicAdd(&to[(lane - 1) * CATEGORIES + c], (u64)sum);
-    }
 }
 
 // Attention, and what it says of pairs. What is fetched of vectors is there.
@@ -331,5 +312,6 @@ __device__ inline void look_in_tiles(const Args &of, Chip &on, int b, int h, int
         for (int k = 0; k < PARTS_OF_WARP; k++) end_softmax(of, on, b, ScorePart(on, k), scores[k]);
     }
     __syncthreads();
+    if (threadIdx.x < TILE) sum_columns_of_tile(on);
     compare_in_tiles(of, on, b, tiles, (on.window->keys + 15) / 16 * 16, direct, rows);
 }

@@ -73,17 +73,17 @@ struct PairsOfLane {
         const char *edges = (const char *)(on.edges + V * ORDER_BINS);
         char *kinds = (char *)(on.histogram + V * on.kinds * ORDER_BINS), *regions = (char *)(on.regions + V * on.beside);
         int bins[HALF]; // all of them before any is counted: loads do not pass what counts
-        for (int q = 0; q < HALF; q++) bins[q] = bin_of_order(x.at[q], edges, quarters);
+        float own[HALF]; // in the middle where there is no pair: nothing away from it, and not in the last bin
+        for (int q = 0; q < HALF; q++) own[q] = kind[q] != NO_PAIR ? x.at[q] : quarters.at[1], bins[q] = bin_of_order(own[q], edges, quarters);
         for (int q = 0; q < HALF; q++) {
-            const bool real = kind[q] != NO_PAIR;
             const int bin = bins[q];
             atomicAdd((int *)(kinds + kind[q] + bin), 1);
-            const float away = real ? fused(x.at[q], scale, begin) : 0.0f;
+            const float away = fused(own[q], scale, begin);
             middles.sums[V] += away;
             middles.sums[SHOWN + V] = fused(away, away, middles.sums[SHOWN + V]);
-            if (V == 0) middles.largest = fmaxf(middles.largest, real ? x.at[q] : -infinity());
+            if (V == 0) middles.largest = fmaxf(middles.largest, own[q]);
             if constexpr (V < READINGS) {
-                top.of[q] = __ballot_sync(FULL, real & (bin == LAST_BIN));
+                top.of[q] = __ballot_sync(FULL, bin == LAST_BIN);
                 moved[V][q] = away;
             } else
                 for (int r = 0; r < READINGS; r++) {
@@ -192,6 +192,7 @@ __device__ inline void sample_tiles(const Args &of, const Chip &on, i64 head, in
 __device__ inline void join_middles(const Args &of, const Chip &on, i64 head, int pairs) {
     const int lane = threadIdx.x % WARP, slot = lane % SLOTS;
     double sum = 0, top = -1e300;
+#pragma unroll 4
     for (int w = 0; w < TILE_WARPS; w++) {
         const double own = (double)on.middles[w * SLOTS + slot];
         sum += own, top = own > top ? own : top;
@@ -206,16 +207,27 @@ __device__ inline void join_middles(const Args &of, const Chip &on, i64 head, in
 // From vectors to what pairs say, and to a sample of it. All threads come back from it, and nobody has left what it shares with others.
 __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int tiles) {
     const int thread = threadIdx.x, tokens = of.tokens, queries = of.queries_of[b], keys = of.keys_of[b], n = of.sizes[b], distinct = of.distinct[b];
+    // What this thread wants of a token, or of an id, is on its way while vectors are fetched: nothing passes those.
+    const i64 row = (i64)b * of.keys;
+    int readable = 0, position = 0, category = 0, first = 0;
+    bool counts = false;
+    double even = 0;
+    const u64 number = of.number[b];
+    if (thread < tokens) readable = of.readable[(i64)b * tokens + thread];
+    if (thread < of.keys) category = of.category[row + thread], counts = of.is_counting[row + thread], even = of.even[row + thread];
+    if (thread < of.counting) position = of.positions[b * of.counting + thread];
+    if (thread >= TILE && thread - TILE < of.most_ids) first = of.firsts[b * of.most_ids + thread - TILE];
     if (thread == 0) *on.window = {n, distinct, queries, keys};
-    fetch_vectors(on.word, of.outputs, b * of.output_batch + h * of.output_head, of.output_token, queries, 0, of.output_width);
-    fetch_vectors(on.word + TILE * STRIDE, of.queries, begin_of_queries(of, b, h), of.query_token, queries, 0, of.score_width);
-    fetch_vectors(on.word + 2 * TILE * STRIDE, of.score_keys, begin_of_keys(of, b, h), of.key_token, keys, 0, of.score_width);
-    if (of.values) fetch_vectors(on.word + 3 * TILE * STRIDE, of.values, begin_of_values(of, b, h), of.value_token, keys, 0, of.value_width);
+    static_assert(TILE_WARPS % KINDS_OF_VECTORS == 0, "warps to each");
+    const int kind = on.warp / (TILE_WARPS / KINDS_OF_VECTORS);
+    fetch_vectors<TILE_THREADS / KINDS_OF_VECTORS>(on.word + kind * TILE * STRIDE, vectors_of(of, kind, b, h, queries, keys), 0);
     if (thread < TILE) {
-        on.token[thread] = {0.0f, 0.0f, 0};
-        on.reads[thread] = thread < tokens ? (float)of.readable[(i64)b * tokens + thread] : 0.0f;
-        on.position[thread] = thread < n ? of.positions[(i64)b * of.counting + thread] : 0;
-    } else if (thread - TILE < distinct) null_key(of, b, h, thread - TILE, on.keys);
+        const bool read = thread < keys;
+        on.token[thread] = {0.0f, 0.0f, 0, read ? category | (counts ? COUNTS : 0) : 0};
+        on.reads[thread] = (float)readable, on.even[thread] = read ? even : 0.0;
+        on.position[thread] = thread < n ? position : 0;
+    } else if (thread - TILE < distinct) on.keys[thread - TILE] = null_key(of, number, h, first);
+#pragma unroll 1
     for (int k = thread; k < Chip::CLEARED; k += TILE_THREADS) on.regions[k] = 0; // and what lies behind it
     similarities(of, on, b, h, tiles); // waits for everybody
     OfTiles direct, rows;
@@ -261,6 +273,7 @@ extern "C" __global__ __launch_bounds__(TILE_THREADS, 2) void by_tile(const __gr
     const int n = on.window->counting;
     if (n < 2) return; // what pairs come to was cleared before
     Four *to = (Four *)on.histogram;
+#pragma unroll 1
     for (int k = thread; k < SHOWN * (MOST_KINDS + 1) * ORDER_BINS / 4; k += TILE_THREADS) to[k] = {0.0f, 0.0f, 0.0f, 0.0f};
     __syncthreads();
     {

@@ -11,8 +11,8 @@
 #define LARGER(x, y) ((x) > (y) ? (x) : (y))
 static_assert(OF_WARP * TILE_WARPS == MOST_TILES, "warps have as many tiles each");
 
-// The tiles of a warp, where there are so many.
-#define FOR_TILES(tiles) _Pragma("unroll") for (int m = 0; m < OF_WARP; m++) if (on.warp + m * TILE_WARPS < (tiles))
+// The tiles of a warp, where there are so many; `WHOLE`: the window has all that there may be.
+#define FOR_TILES(WHOLE, tiles) _Pragma("unroll") for (int m = 0; m < OF_WARP; m++) if ((WHOLE) || on.warp + m * TILE_WARPS < (tiles))
 
 // Those of a window of eight strips: two digits to a tile, of the second strip and of the first. The three have one strip in
 // common, so that it is loaded once: the second where the first digit is 1, the first where it is 2.
@@ -20,11 +20,16 @@ static_assert(TILE_WARPS == 12 && OF_WARP == 3, "as these have it");
 __device__ constexpr unsigned tiles_of_warp[TILE_WARPS] = {01747372, 01777675, 01636261, 01666564, 01525150, 01555453, 01444342, 01333231,
                                                            01222120, 02706040, 02301000, 02714111};
 
+// A number of each pair of a lane, in the tiles of its warp.
+typedef float OfTiles[OF_WARP][2][HALF];
+
 // What is known of the token at a position.
+#define COUNTS 8 /* beside its category */
 struct alignas(16) Token {
     float length, inverse; // of its output, and 1 over it
-    int high;              // whether it is high in attention
+    int high, what;        // whether it is high in attention; its category, and whether it counts
 };
+static_assert(CATEGORIES <= COUNTS, "there is room");
 
 // What is known of the window: registers are few, and what lies in the memory of the card takes a while.
 struct alignas(16) About { int counting, different, queries, keys; }; // tokens that count, their ids, tokens that query and are read
@@ -40,10 +45,10 @@ struct alignas(16) TopPairs { unsigned of[HALF]; };
 struct Chip : Order {
     unsigned *word;    // vectors; then roots of the map, upper and lower halves; then what maps say of pairs; then wins
     RowPart *parts;    // (ROW_PARTS, TILE); where samples come to lie
-    float *of_strips;  // (8, TILE): sums of columns, strip by strip
+    float *of_strips;  // (8, TILE): sums of columns, strip by strip; then both words of doubles: see `put_column`
+    double *even;      // (TILE,): what each token would receive if all read evenly; where samples come to lie
     float *spread;     // (TILE,): the entropy of each row
     float *lengths;    // (TILE,): of the value vectors
-    int *counts;       // (2, STEPS + 1, categories): tokens by how many thresholds they pass
     Token *token;      // (TILE,)
     Four *quarters;    // (SHOWN,): see `quarters_of`
     About *window;
@@ -57,12 +62,12 @@ struct Chip : Order {
     static constexpr int BESIDE = (2 * MOST_BANDS + 2) * ORDER_BINS, CLEARED = READINGS * (BESIDE + TILE) + READINGS + 3;
 
     __device__ Chip(double *shared, int strips_of_window) : Order(MOST_KINDS + 1, BESIDE, TILE, TILE), warp(warp_of_block()) {
-        constexpr int samples = LARGER(SHOWN * SAMPLED, 3 * ROW_PARTS * TILE), looks = samples + 10 * TILE + 2 * (STEPS + 1) * CATEGORIES;
+        constexpr int samples = LARGER(SHOWN * SAMPLED, (3 * ROW_PARTS + 2) * TILE), looks = samples + 10 * TILE;
         word = (unsigned *)shared, won = (Won *)shared;
-        degree = (int *)(won + SHOWN * MOST_BANDS * (CONTRASTS + 1)), matches = (double *)(degree + READINGS * TILE); // as late as wins
+        degree = (int *)(won + SHOWN * MOST_BANDS * (CONTRASTS + 1)); // as late as wins
         histogram = (int *)(word + LARGER(4 * TILE * STRIDE, LARGER(2 * PLANE, MAPS * MOST_TILES * CELLS)));
-        sample = (float *)histogram, parts = (RowPart *)histogram;
-        of_strips = sample + samples, spread = of_strips + 8 * TILE, lengths = spread + TILE, counts = (int *)(lengths + TILE);
+        sample = (float *)histogram, parts = (RowPart *)histogram, even = (double *)(parts + ROW_PARTS * TILE);
+        of_strips = sample + samples, spread = of_strips + 8 * TILE, lengths = spread + TILE;
         token = (Token *)(histogram + LARGER(SHOWN * (MOST_KINDS + 1) * ORDER_BINS, looks));
         quarters = (Four *)(token + TILE), window = (About *)(quarters + SHOWN), edges = (float *)(window + 1), middles = edges + SHOWN * ORDER_BINS;
         keys = (u64 *)(middles + TILE_WARPS * SLOTS), top = (TopPairs *)keys;
@@ -80,30 +85,47 @@ struct Chip : Order {
     __device__ inline bool same_one() const { return strips >> 19; }
     __device__ inline bool same_other() const { return strips >> 18 & 1; }
     __device__ inline int tile_of(int m) const { return tiles_of_strips(strips >> (6 * m + 3) & 7) + (strips >> 6 * m & 7); }
+    // Sums of columns, and the same over what even attention would give: where those of strips were, by the same thread.
+    __device__ inline double both_words(int row, int j) const {
+        return __hiloint2double(((const int *)of_strips)[(row + 1) * TILE + j], ((const int *)of_strips)[row * TILE + j]);
+    }
+    __device__ inline void put_words(int row, int j, double x) const {
+        ((int *)of_strips)[row * TILE + j] = __double2loint(x), ((int *)of_strips)[(row + 1) * TILE + j] = __double2hiint(x);
+    }
+    __device__ inline void put_column(int j, double sum, double received) const { put_words(0, j, sum), put_words(2, j, received); }
+    __device__ inline double column(int j) const { return both_words(0, j); }
+    __device__ inline double received(int j) const { return both_words(2, j); }
     // What the maps say of pairs: those of each lane in half a tile.
     __device__ inline Four *direct() const { return (Four *)word; }
     __device__ inline Four *rows() const { return direct() + MOST_TILES * 2 * WARP; }
 };
 
-// A stretch of some vectors on its way to the chip; zeros where there are none. Eight numbers at a time, as they lie in
-// memory: see `tile_layers.py`.
-__device__ inline void fetch_vectors(unsigned *to, const void *from, i64 begin, int apart, int number, int first, int width) {
-    constexpr int together = TILE_THREADS / (DEPTH / 8); // vectors
-    const int i = threadIdx.x / (DEPTH / 8), at = threadIdx.x % (DEPTH / 8) * 8, left = first + at < width ? number : 0;
-    const unsigned short *vectors = (const unsigned short *)from + begin, *own = vectors + i * apart + first + at;
-    to += i * STRIDE + at / 2;
-    for (int k = 0; k < TILE; k += together)
-        if (i + k < TILE) copy_to_chip(to + k * STRIDE, i + k < left ? own + k * apart : vectors, i + k < left);
+// Vectors of a head as they lie in memory. Which head's keys or values it has is found without dividing where it can be.
+struct Vectors {
+    const unsigned short *first;
+    int apart, number, width; // from one to the next; how many there are, and how many numbers of each
+
+    __device__ inline Vectors(const void *all, i64 begin, i64 apart, int number, i64 width) : first((const unsigned short *)all + begin), apart(apart), number(all ? number : 0), width(width) {}
+};
+__device__ inline int group_of(int h, i64 groups, i64 heads) { return groups == heads ? h : (int)(h * groups) / (int)heads; }
+#define KINDS_OF_VECTORS 4
+enum { OF_OUTPUTS, OF_QUERIES, OF_KEYS, OF_VALUES };
+__device__ inline Vectors vectors_of(const Args &of, int kind, int b, int h, int queries, int keys) {
+    if (kind == OF_OUTPUTS) return {of.outputs, b * of.output_batch + h * of.output_head, of.output_token, queries, of.output_width};
+    if (kind == OF_QUERIES) return {of.queries, b * of.query_batch + h * of.query_head, of.query_token, queries, of.score_width};
+    if (kind == OF_KEYS) return {of.score_keys, b * of.key_batch + group_of(h, of.key_groups, of.heads) * of.key_group, of.key_token, keys, of.score_width};
+    return {of.values, b * of.value_batch + group_of(h, of.value_groups, of.heads) * of.value_group, of.value_token, keys, of.value_width};
 }
 
-// Where the value vectors of a head begin, and its queries and keys.
-__device__ inline int group_of(int h, i64 groups, i64 heads) { return groups == heads ? h : (int)(h * groups) / (int)heads; } // dividing takes a while
-__device__ inline i64 begin_of_values(const Args &of, int b, int h) {
-    return b * of.value_batch + group_of(h, of.value_groups, of.heads) * of.value_group;
-}
-__device__ inline i64 begin_of_queries(const Args &of, int b, int h) { return b * of.query_batch + h * of.query_head; }
-__device__ inline i64 begin_of_keys(const Args &of, int b, int h) {
-    return b * of.key_batch + group_of(h, of.key_groups, of.heads) * of.key_group;
+// A stretch of them on its way to the chip, by some of the threads; zeros where there are none. Eight numbers at a time, as they
+// lie in memory: see `tile_layers.py`.
+template <int THREADS> __device__ inline void fetch_vectors(unsigned *to, const Vectors &from, int first) {
+    constexpr int together = THREADS / (DEPTH / 8); // vectors
+    const int thread = threadIdx.x % THREADS, i = thread / (DEPTH / 8), at = thread % (DEPTH / 8) * 8, left = first + at < from.width ? from.number : 0;
+    const unsigned short *own = from.first + i * from.apart + first + at;
+    to += i * STRIDE + at / 2;
+#pragma unroll 1
+    for (int k = 0; k < TILE - i; k += together) copy_to_chip(to + k * STRIDE, i + k < left ? own + k * from.apart : from.first, i + k < left);
 }
 
 template <int KIND> __device__ inline void multiply_vectors(float *d, const unsigned *a, const unsigned *b) {
@@ -116,6 +138,7 @@ template <int KIND> __device__ inline void multiply_vectors(float *d, const unsi
 template <int KIND> __device__ inline void measure_values(const Args &of, const Chip &on, const unsigned *first, int b, int h) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, strip = 16 * on.warp, width = of.value_width;
     if (strip >= TILE) return;
+    const Vectors values = vectors_of(of, OF_VALUES, b, h, 0, on.window->keys);
     const unsigned *row = first + (strip + lane % 16) * STRIDE + lane / 16 * 4;
     float products[2][HALF] = {};
 #pragma unroll 1
@@ -125,8 +148,8 @@ template <int KIND> __device__ inline void measure_values(const Args &of, const 
         else
             for (int e = 0; e < 4; e++) {
                 const int i = strip + g + e % 2 * 8, at = k + e / 2 * 8 + 2 * t;
-                const unsigned short *vector = (const unsigned short *)of.values + begin_of_values(of, b, h) + i * of.value_token;
-                a[e] = i < on.window->keys && at < width ? *(const unsigned *)(vector + at) : 0;
+                const unsigned short *vector = values.first + i * values.apart;
+                a[e] = i < values.number && at < width ? *(const unsigned *)(vector + at) : 0;
             }
         const unsigned one[2] = {a[0], a[2]}, other[2] = {a[1], a[3]};
         multiply_vectors<KIND>(products[0], a, one);
@@ -143,7 +166,7 @@ template <int WORDS> struct Fragments {
 
     __device__ Fragments(const Chip &on) {
         const int lane = threadIdx.x % WARP;
-        FOR_TILES(MOST_TILES) {
+        FOR_TILES(true, MOST_TILES) {
             const Strips at = on.strips_of(m);
             left[m] = (at.one + lane % 16) * WORDS + lane / 16 * 4;
             right[m] = (at.other + lane % 8 + lane / 16 * 8) * WORDS + lane / 8 % 2 * 4;
@@ -151,20 +174,30 @@ template <int WORDS> struct Fragments {
     }
 };
 
-// Products of a stretch of the outputs, for the tiles of a warp.
-template <int KIND> __device__ inline void multiply_outputs(const Chip &on, const Fragments<STRIDE> &at, int tiles, float (*sums)[2][HALF]) {
-#pragma unroll 1
+// Which strip the tiles of a warp have in common, known when the code is made: in windows of eight strips.
+enum { UNKNOWN, SAME_OTHER, SAME_ONE };
+
+// Products of a stretch of the outputs, for the tiles of a warp; `TOGETHER` times sixteen numbers of each in code that follows.
+template <int KIND, int COMMON, int TOGETHER> __device__ inline void multiply_outputs(const Chip &on, const Fragments<STRIDE> &at, int tiles, OfTiles &sums) {
+#pragma unroll TOGETHER
     for (int k = 0; k < DEPTH / 2; k += 8) { // words, of two numbers
         unsigned a[4], c[4];
         load_fragments(a, on.word + at.left[0] + k);
         load_fragments(c, on.word + at.right[0] + k);
-        FOR_TILES(tiles) {
-            if (m && !on.same_one()) load_fragments(a, on.word + at.left[m] + k);
-            if (m && !on.same_other()) load_fragments(c, on.word + at.right[m] + k);
+        FOR_TILES(COMMON != UNKNOWN, tiles) {
+            if (m && (COMMON == UNKNOWN ? !on.same_one() : COMMON != SAME_ONE)) load_fragments(a, on.word + at.left[m] + k);
+            if (m && (COMMON == UNKNOWN ? !on.same_other() : COMMON != SAME_OTHER)) load_fragments(c, on.word + at.right[m] + k);
             multiply_vectors<KIND>(sums[m][0], a, c);
             multiply_vectors<KIND>(sums[m][1], a, c + 2);
         }
     }
+}
+
+template <int TOGETHER> __device__ inline void multiply_outputs(const Args &of, const Chip &on, const Fragments<STRIDE> &at, int tiles, OfTiles &sums) {
+    if (of.output_kind != 1) multiply_outputs<2, UNKNOWN, 1>(on, at, tiles, sums);
+    else if (on.same_other()) multiply_outputs<1, SAME_OTHER, TOGETHER>(on, at, tiles, sums);
+    else if (on.same_one()) multiply_outputs<1, SAME_ONE, TOGETHER>(on, at, tiles, sums);
+    else multiply_outputs<1, UNKNOWN, 1>(on, at, tiles, sums);
 }
 
 // The length of the output at each position, of which the square was left there. All threads have left theirs.
@@ -181,22 +214,21 @@ __device__ inline void take_lengths(const Args &of, const Chip &on, i64 head) {
 // already has come in the end.
 __device__ inline void similarities(const Args &of, Chip &on, int b, int h, int tiles) {
     const int lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4, width = of.output_width;
-    const i64 head = (i64)b * of.heads + h, from = b * of.output_batch + h * of.output_head;
-    float sums[OF_WARP][2][HALF] = {};
+    const i64 head = (i64)b * of.heads + h;
+    OfTiles sums = {};
     const Fragments<STRIDE> at(on);
 #pragma unroll 1
     for (int first = 0; first < width; first += DEPTH) {
         if (first) {
             __syncthreads();
-            fetch_vectors(on.word, of.outputs, from, of.output_token, on.window->queries, first, width);
+            fetch_vectors<TILE_THREADS>(on.word, vectors_of(of, OF_OUTPUTS, b, h, on.window->queries, 0), first);
         }
         copies_done();
         __syncthreads();
-        if (of.output_kind == 1) multiply_outputs<1>(on, at, tiles, sums);
-        else multiply_outputs<2>(on, at, tiles, sums);
+        multiply_outputs<1>(of, on, at, tiles, sums);
     }
     Four *to = (Four *)(of.similar + head * tiles * CELLS) + lane;
-    FOR_TILES(tiles) {
+    FOR_TILES(false, tiles) {
         const Strips at = on.strips_of(m);
         for (int half = 0; half < 2; half++) {
             const float *own = sums[m][half];
