@@ -40,7 +40,7 @@ from headscope.runs.capacity import AT_ONCE
 from headscope.runs.paths import attention_lacks, choose_path
 from headscope.runs.plan import LARGEST_SHARD
 from headscope.runs.settings import Settings
-from headscope.runs.worker import ShardAhead, Threads, Worker
+from headscope.runs.worker import ShardAhead, ShardResult, Threads, Worker
 from headscope.texts import Record
 from headscope.windows import corpus_windows
 
@@ -103,6 +103,9 @@ def speed(args: argparse.Namespace) -> None:
         """As a run does it: the next shards begun, the sums of the last one fetched."""
         sizes = [min(together, batches - k) for k in range(0, batches, together)]  # batches of each shard
 
+        def fetch(done: ShardResult) -> None:
+            done.sums()  # and lets them go, so that pinned memory is used again
+
         def begin(many: int) -> ShardAhead:
             return ShardAhead(worker, records * many, args.batch, lambda: [[window] for window in cut] * many)
 
@@ -110,7 +113,7 @@ def speed(args: argparse.Namespace) -> None:
         for k, many in enumerate(sizes):
             shards += [begin(each) for each in sizes[len(shards) : k + 1 + worker.ahead]]
             done = worker.shard(records * many, args.batch, ahead=shards[k])
-            fetched.append(background.submit(done.sums))
+            fetched.append(background.submit(fetch, done))
         for sums in fetched:
             sums.result()
 

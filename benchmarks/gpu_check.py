@@ -1,9 +1,9 @@
 """The graphics card's accumulator: is it right?
 
-    python benchmarks/gpu_check.py [all | slabs]
+    python benchmarks/gpu_check.py [all | slabs | tiles]
 
 Its sums are compared with the CPU's on made-up heads whose products are exact, so that every count must be equal; and
-those of long windows, slab by slab, with those of whole maps.
+those of pairs in tiles, and of long windows slab by slab, with those of whole maps.
 """
 
 from __future__ import annotations
@@ -86,7 +86,10 @@ def check(which: str) -> None:
                     sink.layer(layer if accumulator is one else moved(layer))
                 sink.finish()
         print(f"{name:14s} {compared(other.sums()['encoder'], one.sums()['encoder'])}")
-    check_slabs(model, texts)
+    if which != "slabs":
+        check_tiles(model, texts)
+    if which != "tiles":
+        check_slabs(model, texts)
 
 
 def compared(mine: dict[str, np.ndarray], theirs: dict[str, np.ndarray], near: float = 1e-6) -> str:
@@ -102,6 +105,48 @@ def compared(mine: dict[str, np.ndarray], theirs: dict[str, np.ndarray], near: f
             wrong.append(f"{variable} by {np.nanmax(away):.1e}")
         far = max(far, float(np.nanmax(away)))
     return f"WRONG: {', '.join(wrong)}" if wrong else f"counts equal, sums within {far:.0e}"
+
+
+def check_tiles(model: headscope.Model, texts: list[str]) -> None:
+    """Windows whose attention is computed from 16-bit queries and keys, pairs in tiles, against kernels of whole maps.
+
+    What S says must be equal, as its products are exact; the map is rounded otherwise, so that its bins may differ.
+    """
+    cases = [
+        ("tiles", 64, torch.bfloat16, False, {}), ("tiles, causal", 64, torch.bfloat16, True, {}),
+        ("tiles, narrow", 24, torch.float16, False, {"readings": ("dot",)}),
+        ("tiles, wide", 136, torch.bfloat16, False, {"readings": ("cosine", "dot"), "tau": 0.7}),
+    ]  # fmt: skip
+    for name, width, dtype, causal, chosen in cases:
+        choices = Choices(window=128, **chosen)
+        whole = [f"{texts[k % 64]} {texts[(k + 9) % 64]}" for k in range(150)] + [texts[3][:90], "Two words here."]
+        cut = [corpus_windows(text, model.tokenizer, model.template, length=128)[0] for text in whole]
+        batch, heads, groups = WindowBatch(tuple(sorted(cut, key=len))), 6, 3
+        lengths = torch.tensor([len(window) for window in batch.windows])
+        size, tokens = len(lengths), int(lengths.max())
+        own = torch.Generator().manual_seed(width)
+        outputs, values = (
+            torch.randint(-3, 4, (size, n, tokens, width), generator=own).to(dtype) for n in (heads, groups)
+        )
+        queries, keys = (torch.randn(size, n, tokens, width, generator=own).to(dtype) for n in (heads, groups))
+        readable = (torch.arange(tokens) < lengths[:, None])[:, None, None].expand(-1, 1, tokens, -1)
+        readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril() if causal else readable
+        layer = LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, width**-0.5))
+        weights = plain_attention(products(layer), readable)
+        shape = {"encoder": Shape((0,), heads, 128, (), readings=choices.readings)}
+        sums = []
+        for each in (on_card(layer), replace(on_card(layer), weights=weights.to(DEVICE), scores=None)):
+            accumulator = CudaAccumulator(shape, choices)
+            sink = accumulator.begin(batch)
+            sink.layer(each)
+            sink.finish()
+            sums.append(accumulator.sums()["encoder"])
+        of_map = ("attention", "attended", "mask", "contrast", "wins")
+        mine, theirs = ({k: v for k, v in each.items() if not k.startswith(of_map)} for each in sums)
+        far = {k: np.abs(sums[0][k] - v).sum() / max(np.abs(v).sum(), 1) for k, v in sums[1].items() if k not in theirs}
+        print(
+            f"{name:14s} {compared(mine, theirs)}; of the map within {max(far.values()):.0e} ({max(far, key=far.get)})"
+        )
 
 
 def check_slabs(model: headscope.Model, texts: list[str]) -> None:
