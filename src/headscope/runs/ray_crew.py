@@ -38,6 +38,11 @@ class RayCrew:
             except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
                 raise _unreachable(address, error) from error
         self._head, self._node = str(ray.get_runtime_context().gcs_address), ray.get_runtime_context().get_node_id()
+        self._daemon = next(
+            (node["NodeManagerAddress"], int(node["NodeManagerPort"]))
+            for node in ray.nodes()
+            if node["NodeID"] == self._node
+        )
         self._seen = time.monotonic()  # when the head was last known to be there
         self._lost = False
         try:
@@ -145,8 +150,12 @@ class RayCrew:
             raise self._gone(OWN_NODE_LOST)
 
     def _own_node_is_lost(self) -> bool:
-        """Whether the cluster knows that the node is lost that this process is on."""
-        return not any(node["Alive"] for node in self.ray.nodes() if node["NodeID"] == self._node)
+        """Whether the node that this process is on is lost: Ray's daemon is gone from it, or the cluster knows.
+
+        The cluster takes half a minute to know.
+        """
+        lives = [node["Alive"] for node in self.ray.nodes() if node["NodeID"] == self._node]
+        return _refused(self._daemon) or not any(lives)
 
     def _why(self, error: Exception) -> str:
         """What ended Ray's answers. A lost node is a broken connection at first; a while later the cluster knows."""
@@ -207,6 +216,15 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
     except OSError as error:
         raise _unreachable(address, error) from error
+
+
+def _refused(address: tuple[str, int]) -> bool:
+    """Whether nobody listens there any more, where that is known."""
+    try:
+        socket.create_connection(address, timeout=10).close()
+    except OSError as error:
+        return isinstance(error, ConnectionRefusedError)
+    return False
 
 
 def _unreachable(address: str | None, error: Exception) -> HeadscopeError:
