@@ -13,6 +13,7 @@ import headscope
 from cuda_on_cpu import CpuKernels, cpu_kernels
 from headscope.choices import Choices
 from headscope.measures.batch_index import index_of
+from headscope.measures.cuda import tile_layers
 from headscope.measures.cuda.accumulator import CudaAccumulator
 from headscope.measures.cuda.device_batch import DeviceBatch, arrays_of
 from headscope.measures.variables import Shape
@@ -63,6 +64,38 @@ def test_sums_over_masks_of_outputs_that_are_nearly_nothing(embedded: headscope.
     same_sums(16, torch.bfloat16, False, {}, embedded, of_outputs=2.0**-62, only="mask_sum")
 
 
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_windows_that_follow_each_other_in_a_block(
+    order: int, embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One without pairs and one that is flat among them: what was found before is put away once, and as it was."""
+    monkeypatch.setattr(CpuKernels, "processors", 1)
+    monkeypatch.setattr(CpuKernels, "order", order)
+    texts = [*TEXTS[:4], "One", "Two words.", *TEXTS[4:], "Here it is flat.", TEXTS[0], "And one more after it."]
+    same_sums(16, torch.bfloat16, False, {}, embedded, length=24, texts=texts, flat=texts.index("Here it is flat."))
+
+
+def test_windows_of_one_length_need_no_mask(embedded: headscope.Model) -> None:
+    texts = [" ".join([*TEXTS[k:], *TEXTS[:k]]) * 2 for k in range(3)]
+    same_sums(32, torch.bfloat16, False, {}, embedded, texts=texts, masked=False)
+
+
+def test_what_a_window_without_pairs_has_is_in_no_sum(embedded: headscope.Model) -> None:
+    cut = windows_of(embedded, ["One", TEXTS[0]])
+    rng = torch.Generator().manual_seed(2)
+    tokens = max(map(len, cut))
+    vectors = [torch.randn(2, 2, tokens, 16, generator=rng).bfloat16() for _ in range(4)]
+    vectors[3][0] = torch.inf
+    queries, keys, values, outputs = vectors
+    readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
+    shape = {"encoder": Shape((0,), 2, LENGTH, (), readings=("dot",))}
+    accumulator = CudaAccumulator(shape, Choices(window=LENGTH, readings=("dot",)), kernels=cpu_kernels)
+    sink = accumulator.begin(WindowBatch(tuple(cut)))
+    sink.layer(LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, 0.25)))
+    sink.finish()
+    assert np.isfinite(accumulator.sums()["encoder"]["similarity_sum"]).all()
+
+
 def test_without_values_nothing_is_said_of_them(embedded: headscope.Model) -> None:
     same_sums(16, torch.bfloat16, False, {}, embedded, value_width=0)
 
@@ -78,30 +111,39 @@ def test_a_card_with_less_memory_on_the_chip_counts_the_same(
 def same_sums(
     width: int, dtype: torch.dtype, causal: bool, chosen: dict[str, Any], embedded: headscope.Model,
     length: int = 40, value_width: int = 8, of_outputs: float = 1.0, only: str = "",
+    texts: list[str] | None = None, flat: int | None = None, masked: bool = True,
 ) -> None:  # fmt: skip
-    """Attention that is computed gives the sums of the same attention given; counts of S are equal."""
-    texts = [f"{TEXTS[0]} {TEXTS[1]} " * (1 + length // 40), "Two words.", TEXTS[2]]
+    """Attention that is computed gives the sums of the same attention given; counts of S are equal.
+
+    `flat`: the number of a window whose outputs are zeros. Without `masked` every window has the same length.
+    """
+    texts = texts or [f"{TEXTS[0]} {TEXTS[1]} " * (1 + length // 40), "Two words.", TEXTS[2]]
     cut = [corpus_windows(text, embedded.tokenizer, embedded.template, length=length)[0] for text in texts]
     batch, tokens = WindowBatch(tuple(cut)), max(map(len, cut))
     torch.manual_seed(width)
-    queries = torch.randn(3, tokens, HEADS, width).to(dtype).transpose(1, 2)  # laid out as models do
-    keys = torch.randn(3, tokens, GROUPS, width).to(dtype).transpose(1, 2)
-    outputs = (of_outputs * torch.randint(-3, 4, (3, HEADS, tokens, 8))).to(dtype)
-    values = torch.randint(-2, 3, (3, GROUPS, tokens, value_width)).to(dtype) if value_width else None
+    size = len(cut)
+    queries = torch.randn(size, tokens, HEADS, width).to(dtype).transpose(1, 2)  # laid out as models do
+    keys = torch.randn(size, tokens, GROUPS, width).to(dtype).transpose(1, 2)
+    outputs = (of_outputs * torch.randint(-3, 4, (size, HEADS, tokens, 8))).to(dtype)
+    if flat is not None:
+        outputs[flat] = 0
+    values = torch.randint(-2, 3, (size, GROUPS, tokens, value_width)).to(dtype) if value_width else None
     readable = torch.arange(tokens) < torch.tensor([len(window) for window in cut])[:, None, None, None]
     if causal:
         readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    assert masked or readable.all()
+    asked = readable if masked else None
     scaling = 2.0 * width**-0.5
     scores = queries.float() @ keys.float().repeat_interleave(HEADS // GROUPS, dim=1).transpose(-1, -2) * scaling
     sums = []
-    for weights in (plain_attention(scores, readable), None):
+    for weights in (plain_attention(scores, asked), None):
         relations = chosen.get("relations", {})
         choices = Choices(window=length, **{name: each for name, each in chosen.items() if name != "relations"})
         shape = {"encoder": Shape((0,), HEADS, length, tuple(relations), readings=choices.readings)}
         accumulator = CudaAccumulator(shape, choices, kernels=cpu_kernels, relations=relations)
         sink = accumulator.begin(batch)
         given = None if weights is not None else Scores(queries, keys, scaling)
-        sink.layer(LayerHeads("encoder", 0, "", outputs, weights, values, readable, given))
+        sink.layer(LayerHeads("encoder", 0, "", outputs, weights, values, asked, given))
         sink.finish()
         sums.append(accumulator.sums()["encoder"])
     for name, expected in sums[0].items():
@@ -119,8 +161,11 @@ def same_sums(
 
 @pytest.mark.parametrize("main", ["dot", "cosine"])
 @pytest.mark.parametrize("width", [16, 72])
-def test_sums_of_similarity_over_many_windows(main: str, width: int, embedded: headscope.Model) -> None:
+def test_sums_of_similarity_over_many_windows(
+    main: str, width: int, embedded: headscope.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More windows than are added up before they go to doubles, shared by several blocks; S as it is defined."""
+    monkeypatch.setattr(tile_layers, "SHARE", 7)
     texts = [" ".join(f"word{k} on the {n}." for k in range(1 + n % 4)) for n in range(11)] + ["Two words."]
     cut = [corpus_windows(text, embedded.tokenizer, embedded.template, length=40)[0] for text in texts]
     batch, tokens, heads = WindowBatch(tuple(cut)), max(map(len, cut)), 2
@@ -131,7 +176,6 @@ def test_sums_of_similarity_over_many_windows(main: str, width: int, embedded: h
     choices = Choices(window=40, readings=(main,))
     shape = {"encoder": Shape((0,), heads, 40, (), readings=choices.readings)}
     accumulator = CudaAccumulator(shape, choices, kernels=cpu_kernels)
-    assert CpuKernels.processors // heads > 1
     sink = accumulator.begin(batch)
     sink.layer(LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, 0.25)))
     sink.finish()

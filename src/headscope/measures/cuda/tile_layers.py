@@ -33,6 +33,7 @@ from headscope.measures.cuda.layout import Filled
 from headscope.measures.variables import MATRIX
 from headscope.tap import LayerHeads
 
+SHARE = 48  # windows that a block of `add_products` adds up, at most: on every card as many, since floats are
 VECTORS = ("outputs", "values", "queries", "score_keys")  # of the model, another place in memory in each layer
 
 
@@ -84,7 +85,7 @@ class TileLayers:
         self._tiles = tiles_of(tokens)
         self._parts: Tensor | None = None
         if MATRIX in sums.kept.arrays:
-            shares = min(size, max(1, kernels.processors // many))
+            shares = -(-size // SHARE)
             self._parts = torch.empty((shares, many, cells_of(tokens)), dtype=torch.float64, device=device)
 
     def _vectors(self, heads: LayerHeads) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:

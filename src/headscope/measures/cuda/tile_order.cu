@@ -220,7 +220,8 @@ __device__ inline void begin_tile(const Args &of, Chip &on, int b, int h, int ti
     if (thread == 0) *on.window = {n, distinct, queries, keys};
     static_assert(TILE_WARPS % KINDS_OF_VECTORS == 0, "warps to each");
     const int kind = on.warp / (TILE_WARPS / KINDS_OF_VECTORS);
-    fetch_vectors<TILE_THREADS / KINDS_OF_VECTORS>(on.word + kind * TILE * STRIDE, vectors_of(of, kind, b, h, queries, keys), 0);
+    if (kind != OF_VALUES || of.values)
+        fetch_vectors<TILE_THREADS / KINDS_OF_VECTORS>(on.word + kind * TILE * STRIDE, vectors_of(of, kind, b, h, queries, keys), 0);
     if (thread < TILE) {
         const bool read = thread < keys;
         on.token[thread] = {0.0f, 0.0f, 0, read ? category | (counts ? COUNTS : 0) : 0};

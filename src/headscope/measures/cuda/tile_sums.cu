@@ -2,16 +2,15 @@
 
 #define FEW_WINDOWS (scaled_of[0] ? 1 : 4) /* whose products are added up before they go to doubles */
 
-
 // The vectors of a window that count, on their way to the chip by all threads: zeros for the others, whose pairs are none. What
 // counts of the window after is asked for meanwhile.
 struct Counting {
     static constexpr int TOGETHER = TILE_THREADS / (DEPTH / 8), OF_THREAD = (TILE + TOGETHER - 1) / TOGETHER; // vectors
     int ids[OF_THREAD]; // below zero where the token does not count
 
-    __device__ inline void ask(const Args &of, int b) {
-        const int first = threadIdx.x / (DEPTH / 8);
-        for (int k = 0; k < OF_THREAD; k++) ids[k] = first + k * TOGETHER < of.tokens ? of.id_at[(i64)b * of.tokens + first + k * TOGETHER] : -1;
+    __device__ inline void ask(const Args &of, int b) { // one token has no pairs, and what it is is nobody's business
+        const int first = threadIdx.x / (DEPTH / 8), tokens = of.sizes[b] > 1 ? of.tokens : 0;
+        for (int k = 0; k < OF_THREAD; k++) ids[k] = first + k * TOGETHER < tokens ? of.id_at[(i64)b * of.tokens + first + k * TOGETHER] : -1;
     }
     __device__ inline void fetch(unsigned *to, const Vectors &from, int first) const {
         const int i = threadIdx.x / (DEPTH / 8), at = threadIdx.x % (DEPTH / 8) * 8;
