@@ -57,12 +57,18 @@ __device__ inline void value_lengths(const Args &of, const Looks &on, int b, int
     }
 }
 
-// How many thresholds a share passes; and one more token that passes so many and no more.
-__device__ inline int passed_one_by_one(double share) {
-    int k = 0;
-    while (k < STEPS && share > thresholds[k]) k++;
-    return k;
+// How many thresholds a share passes: twentieths. They are looked up only where it is next to one.
+static_assert(STEPS == 19 && thresholds[9] == 0.5, "they are");
+__device__ inline int passed_by(double x) {
+    if (!(x > 0)) return 0;
+    const double place = x * (STEPS + 1);
+    const int nearest = (int)(place + 0.5), below = (int)place;
+    int passed = below;
+    if (fabs(place - nearest) < 1e-6 && nearest > 0 && nearest <= STEPS) passed = nearest - !(x > thresholds[nearest - 1]);
+    return passed < STEPS ? passed : STEPS;
 }
+
+// One more token that passes so many and no more.
 template <class Count> __device__ inline void count_passed(Count *counts, int passed, int category) {
     if (passed) atomicAdd(&counts[(passed - 1) * CATEGORIES + category], (Count)1);
 }
@@ -107,11 +113,11 @@ __device__ inline void from_columns(const Args &of, Looks &on, int b, int h, dou
         signed char high = 0, passed = 0;
         if (j < keys) {
             double received = largest > 0 ? on.column[j] / largest : 0.0;
-            count_passed(on.counts, passed_one_by_one(received), category[j]);
+            count_passed(on.counts, passed_by(received), category[j]);
             if (is_counting[j] && largest_text > 0) {
                 received = received / (largest_text / largest);
                 high = received > of.theta;
-                passed = passed_one_by_one(received);
+                passed = passed_by(received);
                 count_passed(on.counts + STEPS * CATEGORIES, passed, category[j]);
             }
         }

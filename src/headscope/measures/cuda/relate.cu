@@ -41,8 +41,6 @@ __device__ inline int cell_of(int i, int j) {
     return (((tiles_of_strips(j / 16) + i / 16) * 2 + j % 16 / 8) * WARP + lane) * HALF + place;
 }
 
-struct alignas(8) FourKinds { short at[HALF]; }; // of a lane, in half a tile
-
 // The kinds of pairs once more, as `by_tile` and `level_tile` want them: in bytes of a table of order bins. One more than there
 // are where there is no pair.
 #define MOST_KINDS (MOST_BANDS * RELATIONS)

@@ -256,17 +256,6 @@ __device__ inline void take_entropy(const Args &of, const Chip &on, int b, i64 h
     if (!is_finite(sum)) *of.not_finite = 1;
 }
 
-// How many thresholds a share passes: twentieths. They are looked up only where it is next to one.
-static_assert(STEPS == 19 && thresholds[9] == 0.5, "they are");
-__device__ inline int passed_by(double x) {
-    if (!(x > 0)) return 0;
-    const double place = x * (STEPS + 1);
-    const int nearest = (int)(place + 0.5), below = (int)place;
-    int passed = below;
-    if (fabs(place - nearest) < 1e-6 && nearest > 0 && nearest <= STEPS) passed = nearest - !(x > thresholds[nearest - 1]);
-    return passed < STEPS ? passed : STEPS;
-}
-
 // What tokens receive, and how many thresholds they pass, of all tokens or of those of the text: those that count. The second
 // says which tokens are high. By one warp.
 __device__ inline void receive(const Args &of, const Chip &on, int b, int h, i64 head, bool text) {
