@@ -132,15 +132,7 @@ def check_tiles(model: headscope.Model, texts: list[str]) -> None:
         readable = (torch.arange(tokens) < lengths[:, None])[:, None, None].expand(-1, 1, tokens, -1)
         readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril() if causal else readable
         layer = LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, width**-0.5))
-        weights = plain_attention(products(layer), readable)
-        shape = {"encoder": Shape((0,), heads, 128, (), readings=choices.readings)}
-        sums = []
-        for each in (on_card(layer), replace(on_card(layer), weights=weights.to(DEVICE), scores=None)):
-            accumulator = CudaAccumulator(shape, choices)
-            sink = accumulator.begin(batch)
-            sink.layer(each)
-            sink.finish()
-            sums.append(accumulator.sums()["encoder"])
+        sums = computed_and_given(layer, batch, choices)
         of_map = ("attention", "attended", "mask", "contrast", "wins")
         mine, theirs = ({k: v for k, v in each.items() if not k.startswith(of_map)} for each in sums)
         far = {k: np.abs(sums[0][k] - v).sum() / max(np.abs(v).sum(), 1) for k, v in sums[1].items() if k not in theirs}
@@ -172,18 +164,21 @@ def check_slabs(model: headscope.Model, texts: list[str]) -> None:
         readable = (torch.arange(tokens) < lengths[:, None])[:, None, None].expand(-1, 1, tokens, -1)
         readable = readable & torch.ones(tokens, tokens, dtype=torch.bool).tril() if causal else readable
         layer = LayerHeads("encoder", 0, "", outputs, None, values, readable, Scores(queries, keys, width**-0.5))
-        weights = plain_attention(products(layer), readable)
-        shape = {"encoder": Shape((0,), heads, length, (), readings=choices.readings)}
-        found = []
-        for accumulator, each in (
-            (CudaAccumulator(shape, choices), on_card(layer)),
-            (CudaAccumulator(shape, choices), replace(on_card(layer), weights=weights.to(DEVICE), scores=None)),
-        ):
-            sink = accumulator.begin(batch)
-            sink.layer(each)
-            sink.finish()
-            found.append(accumulator.sums()["encoder"])
-        print(f"{name:14s} {compared(*found, near=1e-4)}")
+        print(f"{name:14s} {compared(*computed_and_given(layer, batch, choices), near=1e-4)}")
+
+
+def computed_and_given(layer: LayerHeads, batch: WindowBatch, choices: Choices) -> list[dict[str, np.ndarray]]:
+    """The sums of a layer whose attention the kernels compute, and of the same with its attention given."""
+    weights = plain_attention(products(layer), layer.readable)
+    shape = {"encoder": Shape((0,), layer.outputs.shape[1], choices.window, (), readings=choices.readings)}
+    sums = []
+    for each in (on_card(layer), replace(on_card(layer), weights=weights.to(DEVICE), scores=None)):
+        accumulator = CudaAccumulator(shape, choices)
+        sink = accumulator.begin(batch)
+        sink.layer(each)
+        sink.finish()
+        sums.append(accumulator.sums()["encoder"])
+    return sums
 
 
 def on_card(layer: LayerHeads) -> LayerHeads:
